@@ -1,5 +1,6 @@
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
+import { atEnd } from '../support/cleanup.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
@@ -8,7 +9,6 @@ import { StatusPage } from './StatusPage.js';
 
 export type Scene = (stage: Stage) => Promise<void>;
 
-/** A line for a thing that holds. */
 export function holds(what: string): void {
   process.stdout.write(`ok  ${what}\n`);
 }
@@ -24,8 +24,11 @@ export class Stage {
     this.screenshots = screenshots;
   }
 
+  /** A status page, which is to have nothing to complain of at the end of the scene. */
   async page(url: string): Promise<StatusPage> {
-    return new StatusPage(await this.browser.open(url), url, this.screenshots);
+    const page = new StatusPage(await this.browser.open(url), url, this.screenshots);
+    atEnd(() => page.neverComplained());
+    return page;
   }
 
   /** A daemon before a node of this chain, or before one that is there; once its status is so. */
@@ -41,7 +44,6 @@ export class Stage {
     return { devnet, daemon };
   }
 
-  /** The same, with its status page. */
   async opened(...made: Parameters<Stage['daemon']>) {
     const { daemon, devnet } = await this.daemon(...made);
     return { daemon, devnet, page: await this.page(daemon.apiUrl) };

@@ -4,17 +4,12 @@ import type { Page } from './Chromium.js';
 import { lookAt } from './looks.js';
 import { holds } from './Stage.js';
 
-/** The keys that a test presses. */
-const keys = {
-  Tab: { key: 'Tab', code: 'Tab', windowsVirtualKeyCode: 9 },
-  Enter: { key: 'Enter', code: 'Enter', windowsVirtualKeyCode: 13, text: '\r' },
-  ArrowRight: { key: 'ArrowRight', code: 'ArrowRight', windowsVirtualKeyCode: 39 },
-  End: { key: 'End', code: 'End', windowsVirtualKeyCode: 35 },
-} as const;
+const ENTER = { key: 'Enter', code: 'Enter', windowsVirtualKeyCode: 13, text: '\r' };
 
-/** The status page of a daemon in a tab. */
 export class StatusPage {
   readonly page: Page;
+  /** A machine that is starved may keep the indexing thread from answering in time. */
+  expected = /status of 503/;
   readonly #url: string;
   readonly #screenshots: string | undefined;
 
@@ -24,19 +19,23 @@ export class StatusPage {
     this.#screenshots = screenshots;
   }
 
-  /** All that a reader sees. */
   text(): Promise<string> {
     return this.page.run<string>('return document.body.innerText;');
   }
 
-  /** What the strip of the chain says of its stretches. */
   strip(): Promise<string[]> {
-    return this.page.run<string[]>(
-      "return [...document.querySelectorAll('.strip .segment')].map((each) => each.title);",
-    );
+    const titles = "[...document.querySelectorAll('.strip .segment')].map((each) => each.title)";
+    return this.page.run(`return ${titles};`);
   }
 
-  /** Waits until the text says all of this. */
+  /** Into the field that a selector names, and Enter. */
+  async enter(field: string, text: string): Promise<void> {
+    await this.page.run(`document.querySelector('${field}').focus();`);
+    await this.page.call('Input.insertText', { text });
+    for (const type of ['keyDown', 'keyUp'])
+      await this.page.call('Input.dispatchKeyEvent', { type, ...ENTER });
+  }
+
   async says(...words: readonly (string | RegExp)[]): Promise<void> {
     let text = '';
     const deadline = setTimeout(() => {
@@ -44,22 +43,9 @@ export class StatusPage {
     }, 120_000);
     await eventually(async () => {
       text = await this.text();
-      const has = (word: string | RegExp): boolean =>
-        typeof word === 'string' ? text.includes(word) : word.test(text);
-      return words.every(has);
+      return words.every((word) => (typeof word === 'string' ? text.includes(word) : word.test(text)));
     });
     clearTimeout(deadline);
-  }
-
-  async press(...names: readonly (keyof typeof keys)[]): Promise<void> {
-    for (const name of names) {
-      await this.page.call('Input.dispatchKeyEvent', { type: 'keyDown', ...keys[name] });
-      await this.page.call('Input.dispatchKeyEvent', { type: 'keyUp', ...keys[name] });
-    }
-  }
-
-  async type(text: string): Promise<void> {
-    await this.page.call('Input.insertText', { text });
   }
 
   /** A state is there: pictures of it, and what axe says. */
@@ -68,18 +54,11 @@ export class StatusPage {
     holds(`the page, ${state}: axe finds nothing, in light and dark, on a desk and on a phone`);
   }
 
-  /**
-   * Nothing was loaded from elsewhere, and nothing went wrong but for what is expected. A machine that is starved may keep the
-   * indexing thread from answering in time.
-   */
-  neverComplained(expected = /status of 503/): void {
-    const strangers = this.page.requested.filter(
-      (url) => !url.startsWith('data:') && !url.startsWith(this.#url),
-    );
-    assert.deepEqual(strangers, []);
-    assert.deepEqual(
-      this.page.complaints.filter((complaint) => !expected.test(complaint)),
-      [],
-    );
+  /** Nothing was loaded from elsewhere, and nothing went wrong but for what is expected. */
+  neverComplained(): void {
+    const { complaints, requested } = this.page;
+    const strangers = requested.filter((url) => !url.startsWith('data:') && !url.startsWith(this.#url));
+    const unexpected = complaints.filter((complaint) => !this.expected.test(complaint));
+    assert.deepEqual({ strangers, unexpected }, { strangers: [], unexpected: [] });
   }
 }

@@ -11,7 +11,6 @@ import type { Scene, Stage } from './Stage.js';
 const ROOT = 1_000;
 const TOP = 1_020;
 
-/** An empty page of an origin of its own. */
 async function pageOrigin(): Promise<string> {
   const { url } = await RestNode.start((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end('<!doctype html><title>a page</title>');
@@ -55,13 +54,7 @@ const subscribing = (url: string, topic: string, args: string, count: number): s
 
 const SCRIPT = `{ method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"script":"eA=="}' }`;
 
-interface Fetched {
-  readonly status?: number;
-  readonly text?: string;
-  readonly etag?: string | null;
-  readonly via?: string | null;
-  readonly error?: string;
-}
+type Fetched = Partial<Record<'text' | 'etag' | 'via' | 'error', string>> & { readonly status?: number };
 
 async function daemonFor(stage: Stage, node: RestNode, ...flags: string[]): Promise<RunningDaemon> {
   const { daemon } = await stage.daemon(
@@ -101,21 +94,17 @@ async function mayDoEverything(page: Page, daemon: RunningDaemon, who: string): 
   assert.equal(posted.text, '{"from":"node","method":"POST"}', JSON.stringify(posted));
   holds(`${who} has a GET and, after a preflight, a POST forwarded`);
 
+  const all = Array.from({ length: TOP - ROOT + 1 }, (_, above) => ROOT + above);
   const heights = await page.run(listening(`${daemon.apiUrl}/events?from=${ROOT}`));
-  assert.deepEqual(
-    heights,
-    [0, 1, 2, 3, 4].map((above) => ROOT + above),
-  );
+  assert.deepEqual(heights, all.slice(0, 5));
   holds(`${who} follows /events with EventSource`);
 
   const args = JSON.stringify({ block_status: 'finalized', start_block_height: String(ROOT) });
   const got = await page.run<{ payload?: { header: { height: string } } }[]>(
-    subscribing(webSocketUrl, 'blocks', args, TOP - ROOT + 1),
+    subscribing(webSocketUrl, 'blocks', args, all.length),
   );
-  assert.deepEqual(
-    got.slice(1).map(({ payload }) => Number(payload?.header.height)),
-    Array.from({ length: TOP - ROOT + 1 }, (_, above) => ROOT + above),
-  );
+  const told = got.slice(1).map(({ payload }) => Number(payload?.header.height));
+  assert.deepEqual(told, all);
   const statuses = await page.run<{ payload?: object }[]>(
     subscribing(webSocketUrl, 'transaction_statuses', JSON.stringify({ tx_id: 'ab'.repeat(32) }), 4),
   );
@@ -134,17 +123,14 @@ async function mayDoNothing(page: Page, daemon: RunningDaemon, node: RestNode): 
     const { error } = await page.run<Fetched>(fetching(daemon.apiUrl + url, init));
     assert.match(error ?? '', /Failed to fetch/, url);
   }
-  assert.deepEqual(
-    node.seen.slice(seen).filter(({ method }) => method === 'POST'),
-    [],
-  );
+  const posted = node.seen.slice(seen).filter(({ method }) => method === 'POST');
+  assert.deepEqual(posted, []);
   assert.equal(await page.run(listening(`${daemon.apiUrl}/events?from=${ROOT}`)), 'error');
   const url = `${daemon.apiUrl.replace('http', 'ws')}/v1/ws`;
   assert.equal(await page.run(subscribing(url, 'blocks', '{}', 1)), 'closed');
   holds('a page of another origin than those that are named reads nothing, and has nothing posted');
 }
 
-/** Everything about pages of other origins. */
 export const crossOrigin: Scene = async (stage) => {
   const { browser } = stage;
   const node = await restNode();

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import axe from 'axe-core';
 import type { Page } from './Chromium.js';
 
-/** How people look at a page. */
 const looks = [
   { name: 'light', scheme: 'light', width: 1_280, height: 900, isPhone: false },
   { name: 'dark', scheme: 'dark', width: 1_280, height: 900, isPhone: false },
@@ -47,16 +46,12 @@ export async function lookAt(page: Page, name: string, directory: string | undef
   await setLook(page, looks[0]);
 }
 
-async function setLook(
-  page: Page,
-  { scheme, width, height, isPhone }: (typeof looks)[number],
-): Promise<void> {
-  await page.call('Emulation.setDeviceMetricsOverride', {
-    ...{ width, height, mobile: isPhone, deviceScaleFactor: isPhone ? 2 : 1 },
-  });
+async function setLook(page: Page, look: (typeof looks)[number]): Promise<void> {
+  const { scheme, width, height, isPhone } = look;
+  const device = { width, height, mobile: isPhone, deviceScaleFactor: isPhone ? 2 : 1 };
+  await page.call('Emulation.setDeviceMetricsOverride', device);
   await page.call('Emulation.setTouchEmulationEnabled', { enabled: isPhone });
-  await page.call('Emulation.setEmulatedMedia', {
-    features: [{ name: 'prefers-color-scheme', value: scheme }],
-  });
+  const features = [{ name: 'prefers-color-scheme', value: scheme }];
+  await page.call('Emulation.setEmulatedMedia', { features });
   await page.run('await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));');
 }

@@ -24,7 +24,7 @@ if (values.list === true) console.log(named.map(({ name }) => name).join('\n'));
 else {
   const chosen = chosenFrom(named, values.only);
   const browser = await Chromium.start(findChromium());
-  console.log(browser.version);
+  console.log(await browser.version());
   const played = await playEach(chosen, async ({ play }) => {
     await withCleanup(() => play(new Stage(browser, values.screenshots)));
     return 'holds';

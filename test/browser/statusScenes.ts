@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { DevnetOptions, FaultRule } from '../../src/devnet/index.js';
+import type { StatusDocument } from '../../src/api/index.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
@@ -8,9 +9,7 @@ import { TestSecrets } from '../support/secretFiles.js';
 import { lookAt } from './looks.js';
 import { holds } from './Stage.js';
 import type { Scene } from './Stage.js';
-import type { StatusPage } from './StatusPage.js';
 
-/** Every call by which a collection can be had. */
 const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 
 /** Nothing is indexed: the chain has not come to the first height. */
@@ -22,7 +21,6 @@ const empty: Scene = async (stage) => {
   // Whoever reads the log goes away.
   daemon.program.child.stdout?.destroy();
   await page.says('The log cannot be written to standard output', 'Its reader has gone', /lines? lost/);
-  page.neverComplained();
 };
 
 /** At the head of a living chain: new blocks appear by themselves. */
@@ -45,41 +43,33 @@ const following: Scene = async (stage) => {
   await page.isFine('following');
   const [segment] = await page.strip();
   assert.match(segment ?? '', /^Heights 158,000,000 to 158,\d{3},\d{3} \([\d,]+\): indexed$/);
-  page.neverComplained();
 };
 
 /** A hundred million heights behind, and running. */
 const behind: Scene = async (stage) => {
   const chain = { seed: 3, profile: 'mixed', startHead: 100_000_000, blockIntervalMs: 1_000 } as const;
-  const { page } = await stage.opened(
-    chain,
-    ['--window', '512'],
-    ({ latestIndexed, eta }) => (latestIndexed ?? 0) > 500 && eta !== null,
-  );
+  const isOnItsWay = ({ latestIndexed, eta }: StatusDocument) => (latestIndexed ?? 0) > 500 && eta !== null;
+  const { page } = await stage.opened(chain, ['--window', '512'], isOnItsWay);
   await page.says('Catching up', 'behind', /Behind\s+99,9\d\d,\d{3}/, /\d+ d( \d+ h)?\s+at /, 'under 0.1 %');
   await page.isFine('far-behind');
-  page.neverComplained();
 };
 
 /** History is filled in below, range by range. */
 const filling: Scene = async (stage) => {
   const slow: FaultRule = { method: 'GetBlockByHeight', fault: 'latency', delayMs: 150 };
-  const chain: DevnetOptions = { seed: 3, startHead: 60_000, paused: true, streams: false, faults: [slow] };
+  const silent = { streams: false, executionData: false, faults: [slow] };
+  const chain: DevnetOptions = { seed: 3, startHead: 60_000, paused: true, ...silent };
   const flags = ['--start-height', '52000', '--backfill-window', '8', '--backfill-parallel-ranges', '3'];
-  const { page } = await stage.opened(
-    { ...chain, executionData: false },
-    [...flags, '--backfill', '20000..45000'],
-    ({ backfill }) => backfill.ranges.some(({ next, from }) => next > from + 20),
-  );
+  const isBegun = ({ backfill }: StatusDocument) =>
+    backfill.ranges.some(({ next, from }) => next > from + 20);
+  const { page } = await stage.opened(chain, [...flags, '--backfill', '20000..45000'], isBegun);
   await page.says('being filled in', 'heights of history to fill in', 'planned');
   const labels = (await page.strip()).map((label) => label.replace(/^.*: /, ''));
-  for (const kind of ['being filled in', 'planned', 'not indexed, not planned', 'indexed']) {
+  for (const kind of ['being filled in', 'planned', 'not indexed, not planned', 'indexed'])
     assert.ok(labels.includes(kind), `${kind} is among ${labels.join(', ')}`);
-  }
   await page.page.run("document.querySelector('.panel details').open = true;");
   await page.says(/^Heights 5\d,\d{3} to 60,000 /m);
   await page.isFine('filling-in');
-  page.neverComplained();
 };
 
 /** A collection that nobody gives: the page says what is missing, and who refuses what. */
@@ -88,31 +78,18 @@ const stuck: Scene = async (stage) => {
     ...{ method, fault: 'error', code: 'INTERNAL', message: 'no disk: /var/lib/flow is read-only' },
     ...{ fromHeight: 120, toHeight: 160, every: 1 },
   }));
-  const { page } = await stage.opened(
-    { seed: 3, profile: 'dense', startHead: 2_000, paused: true, faults },
-    ['--no-edi'],
-    ({ oldestMissing, reasons }) => (oldestMissing?.ageSeconds ?? 0) > 11 && reasons.length > 1,
-  );
-  await page.says(
-    'Not ready',
-    'upstream_refusing',
-    'Oldest missing collection',
-    'no disk',
-    'held up, see above',
-  );
+  const chain = { seed: 3, profile: 'dense', startHead: 2_000, paused: true, faults } as const;
+  const isStuck = ({ oldestMissing, reasons }: StatusDocument) =>
+    (oldestMissing?.ageSeconds ?? 0) > 11 && reasons.length > 1;
+  const { page } = await stage.opened(chain, ['--no-edi'], isStuck);
+  await page.says('Not ready', 'upstream_refusing', 'Oldest missing collection', 'no disk', 'held up, see');
   await page.isFine('stuck');
-  await findMissing(page);
-  page.neverComplained();
-};
-
-/** The link of the oldest missing collection opens its explanation. */
-async function findMissing(page: StatusPage): Promise<void> {
+  // The link of the oldest missing collection opens its explanation.
   await page.page.run("document.querySelector('.oldest a').click();");
   await page.says('fetching', '"attempts"');
-  const found = await page.page.run<string>("return document.querySelector('.found').innerText;");
-  assert.match(found, /no disk/);
+  assert.match(await page.page.run("return document.querySelector('.found').innerText;"), /no disk/);
   await page.isFine('found-missing');
-}
+};
 
 /** Nodes of all kinds: sound, lying, refusing, limiting, gone. */
 const nodes: Scene = async (stage) => {
@@ -138,7 +115,6 @@ const nodes: Scene = async (stage) => {
   });
   await page.says('set aside', /Set aside until \d+:\d+/, 'learned from its answers', 'no sound answer yet');
   await page.isFine('nodes');
-  page.neverComplained();
 };
 
 /** Every node goes down under a daemon that was at the head. */
@@ -150,7 +126,6 @@ const down: Scene = async (stage) => {
   await Promise.all([one.kill(), two.kill()]);
   await page.says('Not ready', 'upstream_unreachable', '0 of 2 healthy', 'not confirmed for');
   await page.isFine('every-node-down');
-  page.neverComplained();
 };
 
 /** What a browser says of a daemon that is gone. */
@@ -167,6 +142,7 @@ const gone: Scene = async (stage) => {
   const first = await startDaemon(args);
   await first.statusUntil(({ ready }) => ready);
   const page = await stage.page(first.apiUrl);
+  page.expected = GONE;
   await page.says('Ready');
 
   first.program.child.kill('SIGSTOP');
@@ -182,21 +158,18 @@ const gone: Scene = async (stage) => {
   await page.says(/\bReady\b/);
   assert.ok(!(await page.text()).includes('has not answered'));
   holds('the page tells of a daemon that is gone, since when, and goes on by itself when it is back');
-  page.neverComplained(GONE);
 };
 
 /** Finding a height and an id by keyboard alone: why it is here, and where its document is. */
 const found: Scene = async (stage) => {
   const chain = { seed: 3, profile: 'dense', startHead: 300, paused: true } as const;
   const { daemon, page } = await stage.opened(chain, [], ({ latestIndexed }) => latestIndexed === 300);
+  page.expected = GONE;
   await page.says('Ready');
-  await page.page.run("document.querySelector('#find').focus();");
-  await page.type('1,23');
-  await page.press('Enter');
+  await page.enter('#find', '1,23');
   await page.says('indexed', '/lookup/block/123', '"summary"');
   await page.page.run("document.querySelector('pre').remove();");
-  await page.page.run("document.querySelector('#find').focus();");
-  await page.press('Enter');
+  await page.enter('#find', '');
   await page.says('"summary"');
   holds('what is looked for again is asked for again');
   const { body } = (await daemon.api('/lookup/block/123')) as {
@@ -210,22 +183,19 @@ const found: Scene = async (stage) => {
   await page.says('/lookup/block/123');
   await page.page.run("location.hash = '#find=100%';");
   await page.says('100%', /refuses/);
-  await page.page.run(
-    "[...document.querySelectorAll('button')].find((each) => each.innerText === 'Close').click();",
-  );
-  assert.equal(await page.page.run<number>("return document.querySelectorAll('.found').length;"), 0);
+  const close = "[...document.querySelectorAll('button')].find((each) => each.innerText === 'Close')";
+  await page.page.run(`${close}.click();`);
+  assert.equal(await page.page.run("return document.querySelectorAll('.found').length;"), 0);
   holds('what is looked for stands in the address: links, the back button and Close work');
-  page.neverComplained(GONE);
 };
 
 /** A daemon that serves two requests per second to an address: the page gets along. */
 const limited: Scene = async (stage) => {
-  const { daemon, devnet } = await stage.daemon({ seed: 3, startHead: 300, blockIntervalMs: 300 }, [
-    '--api-rate-per-second-per-address',
-    '2',
-  ]);
+  const chain = { seed: 3, startHead: 300, blockIntervalMs: 300 };
+  const { daemon, devnet } = await stage.daemon(chain, ['--api-rate-per-second-per-address', '2']);
   await daemon.reaches(devnet.node.head.finalized);
   const page = await stage.page(daemon.apiUrl);
+  page.expected = /status of (429|503)/;
   await page.says(/\bReady\b/, '1 of 1 healthy');
   const before = await page.text();
   await eventually(async () => {
@@ -247,43 +217,30 @@ const guarded: Scene = async (stage) => {
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), ...flags));
   await daemon.reaches(300);
   const page = await stage.page(daemon.apiUrl);
-  await page.says(
-    'Token wanted',
-    'only to callers with a bearer token',
-    'but the request has none',
-    'kept until this tab is closed',
-  );
+  page.expected = /status of (401|503)/;
+  const why = ['only to callers with a bearer token', 'but the request has none'];
+  await page.says('Token wanted', ...why, 'kept until this tab is closed');
   await page.isFine('token');
 
-  await page.page.run("document.querySelector('#token').focus();");
-  await page.type('not-the-token-that-is-wanted');
-  await page.press('Enter');
+  await page.enter('#token', 'not-the-token-that-is-wanted');
   await page.says('Token wanted', 'this bearer token is not known here');
   await page.isFine('token-refused');
 
-  await page.page.run("document.querySelector('#token').focus();");
-  await page.type(TOKEN);
-  await page.press('Enter');
+  await page.enter('#token', TOKEN);
   await page.says(/\bReady\b/, /Latest indexed\s+\d{3}/);
-  const forms = "return document.querySelectorAll('#token').length;";
-  assert.equal(await page.page.run<number>(forms), 0, 'the page still asks for the token');
+  const forms = await page.page.run("return document.querySelectorAll('#token').length;");
+  assert.equal(forms, 0, 'the page still asks for the token');
   await page.page.run("location.hash = '#find=123';");
   await page.says('/lookup/block/123', '"summary"');
   await page.page.go(daemon.apiUrl);
   await page.says(/\bReady\b/);
-  holds(
-    'the page asks for the token that the daemon wants, says that another is wrong, and keeps it for its tab',
-  );
-  page.neverComplained(/status of (401|503)/);
+  holds('the page asks for the token that the daemon wants, says that another is wrong, and keeps it');
 };
 
 /** A daemon behind a proxy that serves it below a path: the page, what it loads and its links. */
 const prefix: Scene = async (stage) => {
-  const { daemon } = await stage.daemon(
-    { seed: 3, profile: 'dense', startHead: 300, blockIntervalMs: 400 },
-    [],
-    ({ ready, lag }) => ready && (lag ?? 9) < 3,
-  );
+  const chain = { seed: 3, profile: 'dense', startHead: 300, blockIntervalMs: 400 } as const;
+  const { daemon } = await stage.daemon(chain, [], ({ ready, lag }) => ready && (lag ?? 9) < 3);
   const { port } = new URL(daemon.apiUrl);
   const url = await servedBelow('/flow/mainnet', { port: Number(port) });
   const page = await stage.page(`${url}/`);
@@ -300,7 +257,6 @@ const prefix: Scene = async (stage) => {
   await page.says('HTTP routes', 'GET /v1/blocks');
   await page.page.go(await page.page.run<string>('return document.links[0].href;'));
   await page.says('Ready');
-  page.neverComplained();
   holds('behind a path prefix the page loads, fills and links');
 };
 
@@ -308,40 +264,29 @@ const prefix: Scene = async (stage) => {
 const fed: Scene = async (stage) => {
   const slow: FaultRule = { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 100 };
   const chain = { seed: 3, profile: 'dense', startHead: 1_200, blockIntervalMs: 500, sealedLag: 0 } as const;
-  const { daemon: source, devnet } = await stage.daemon(
-    { ...chain, faults: [slow] },
-    ['--no-edi'],
-    ({ latestIndexed }) => (latestIndexed ?? 0) >= 1_200,
-  );
+  const isThere = ({ latestIndexed }: StatusDocument) => (latestIndexed ?? 0) >= 1_200;
+  const { daemon: source, devnet } = await stage.daemon({ ...chain, faults: [slow] }, ['--no-edi'], isThere);
   const flags = ['--no-edi', '--peer', source.grpcAddress];
   const { page } = await stage.opened(devnet, flags, ({ lastHour, lag, sources }) => {
     return lastHour.peer.first > 100 && (lag ?? 9) < 3 && sources.peer.state === 'following';
   });
-  await page.says(
-    /Peer stream\s+First for [\d.]+ %\. Follows /,
-    source.grpcAddress,
-    '1 of 1 healthy',
-    'Peers, which give collections and nothing else',
-  );
+  await page.says(/Peer stream\s+First for [\d.]+ %\. Follows /, source.grpcAddress, '1 of 1 healthy');
+  await page.says('Peers, which give collections and nothing else');
   await page.isFine('fed');
 
   await source.program.stop('SIGKILL');
   await page.says(/(Does not come|Being connected): .*ECONNREFUSED/);
   await page.isFine('peer-gone');
-  page.neverComplained();
 };
 
-/** The page of all routes. */
 const docs: Scene = async (stage) => {
   const { daemon } = await stage.daemon({ startHead: 20, paused: true });
   const page = await stage.browser.open(`${daemon.apiUrl}/docs`);
   const text = await page.run<string>('return document.body.innerText;');
   assert.ok(text.includes('GET /v1/blocks/{id}/payload'), text);
   assert.deepEqual(page.complaints, []);
-  assert.deepEqual(
-    page.requested.filter((url) => !url.startsWith('data:')),
-    [`${daemon.apiUrl}/docs`, `${daemon.apiUrl}/page/style.css`],
-  );
+  const asked = page.requested.filter((url) => !url.startsWith('data:'));
+  assert.deepEqual(asked, [`${daemon.apiUrl}/docs`, `${daemon.apiUrl}/page/style.css`]);
   await lookAt(page, 'docs', stage.screenshots);
   const linked = await stage.browser.open(`${daemon.apiUrl}/docs#Block`);
   assert.equal(await linked.run("return document.querySelector('#Block').parentElement.open;"), true);

@@ -7,20 +7,16 @@ export const HANG_MS = 1_000;
 /** So many inputs that were late in company are tried alone. */
 const MOST_AGAIN = 20;
 
-/** What a worker is at that runs a campaign. */
 export const Phase = { starting: 0, feeding: 1, ending: 2 };
 
-/** An input that did what none may do. */
 export interface Finding {
   readonly target: string;
   readonly index: number;
   readonly problem: string;
 }
 
-/** What became of all inputs of one target. */
 export interface Tally {
   readonly inputs: number;
-  /** Inputs by outcome. */
   readonly outcomes: ReadonlyMap<string, number>;
   readonly slowest: { readonly index: number; readonly ms: number };
   readonly elapsedMs: number;

@@ -3,11 +3,11 @@ import { join } from 'node:path';
 import { runCommandLine } from '../../src/cli/index.js';
 import { daemonSettings, devnetSettings, flagOf } from '../../src/config/index.js';
 import type { Settings } from '../../src/config/index.js';
-import { OperatorError } from '../../src/runtime/index.js';
 import { scratchDirectory } from '../support/program.js';
 import { recordingTerminal } from '../support/terminal.js';
 import { list, misspelt, oddText } from './mutation.js';
-import { formOf, insist, insistReadable } from './target.js';
+import { settingRefusals } from './configuration.js';
+import { formOf, insist, toldOperator } from './target.js';
 import type { Choices, FuzzTarget, Outcome, Refusals } from './target.js';
 
 const flagsOf = (settings: Settings): string[] =>
@@ -58,25 +58,17 @@ function word(choices: Choices, flags: readonly string[]): string[] {
     ? misspelt(choices, choices.of(flags))
     : choices.of([...flags, '--config', '--help']);
   const value = choices.once(3) ? oddText(choices) : choices.of(values);
-  switch (choices.below(12)) {
-    case 0:
-      return [oddText(choices)];
-    case 1:
-      return [choices.of(words)];
-    case 2:
-      return ['--'];
-    case 3:
-      return [flag.replace('--', '--no-')];
-    case 4:
-      return [flag.replace('--', '-')];
-    case 5:
-      return [flag];
-    case 6:
-    case 7:
-      return [`${flag}=${value}`];
-    default:
-      return [flag, value];
-  }
+  const together = () => [`${flag}=${value}`];
+  const apart = () => [flag, value];
+  return choices.of<() => string[]>([
+    () => [oddText(choices)],
+    () => [choices.of(words)],
+    () => ['--'],
+    () => [flag.replace('--', '--no-')],
+    () => [flag.replace('--', '-')],
+    () => [flag],
+    ...[together, together, apart, apart, apart, apart],
+  ])();
 }
 
 /** What every refusal of a command line says: what it is about, and what is allowed or where that is written. */
@@ -87,7 +79,7 @@ const refusals: Refusals = [
   ['a value too many', /^\S.* takes no value: write --\S+ or --no-\S+\.$/],
   [
     'an argument too many',
-    /^[a-z]+ does not take the argument ".*"\. See flow-collection-indexer [a-z]+ --help\.$/s,
+    /^[a-z]+ does not take the argument ".*"\. See flow-collection-indexer [a-z]+ --help/s,
   ],
   ['a flag of another kind', /^--\S+ is only for get account\. See flow-collection-indexer get --help\.$/],
   ['an argument too long', /^The argument ".*" is too long: at most 4096 characters are allowed\.$/s],
@@ -98,10 +90,8 @@ const refusals: Refusals = [
   ['a key that can be none', /^(?:expected a height|invalid (?:ID|address|role|limit|cursor)|at most 50 )/],
   ['an argument too few', /^Say (?:what|which|for which) .*flow-collection-indexer /],
   ['no consent', /Add --yes to do it\.$/],
-  ['wrong value', /^Wrong value for \S+: .* is not (?:one of|a |an |true or|root, |off or )/s],
-  ['no file', /^Cannot read the (?:configuration file|fault script) .*: .+\.$/s],
-  ['contradiction', /(?:Remove|Lower|Raise|drop|Add) .*\.$/s],
-  ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/s],
+  ['no fault script', /^Cannot read the fault script .*: .+\.$/s],
+  ...settingRefusals,
   ['no store', /^There is no store at /],
 ];
 
@@ -125,12 +115,8 @@ async function runLine(args: readonly string[], nowhere: string): Promise<Outcom
     insist(!(printed.out + printed.err).includes('sesame'), 'a password is shown', input);
     return 'accepted';
   } catch (error) {
-    if (!(error instanceof OperatorError))
-      throw new Error(`${String(error)} from ${JSON.stringify(args)}`, { cause: error });
-    insistReadable(error.message, input);
-    const isKnown = ['usage', 'configuration', 'storage', 'foreign'].includes(error.exit);
-    insist(isKnown, `exit ${error.exit}`, input);
-    return formOf(error.message, refusals, input);
+    const told = toldOperator(error, ['usage', 'configuration', 'storage', 'foreign'], input);
+    return formOf(told, refusals, input);
   } finally {
     insist(!existsSync(nowhere), 'something was written', input);
   }

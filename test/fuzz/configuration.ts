@@ -2,10 +2,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { daemonSettings, loadConfig } from '../../src/config/index.js';
 import { environmentOf } from '../../src/config/settings.js';
-import { OperatorError } from '../../src/runtime/index.js';
 import { scratchDirectory } from '../support/program.js';
 import { list, misspelt, mutated, noise, oddText, put } from './mutation.js';
-import { formOf, insist, insistReadable } from './target.js';
+import { formOf, insist, toldOperator } from './target.js';
 import type { Choices, FuzzTarget, Outcome, Refusals } from './target.js';
 
 const keys = Object.keys(daemonSettings);
@@ -18,7 +17,6 @@ const plausible: readonly unknown[] = [
 ];
 const NESTED = 50_000;
 
-/** Configuration from a file, the environment and flags. */
 export const configurationTarget: FuzzTarget = {
   name: 'configuration',
   share: 40,
@@ -34,57 +32,44 @@ function configure(choices: Choices, path: string): Outcome {
   const flags = choices.once(2) ? flagsOf(choices) : {};
   const input = () => ({ file: file?.toString('latin1'), environment, flags });
   if (file !== undefined) writeFileSync(path, file);
-  const sources = {
-    file: file === undefined ? undefined : path,
-    environment,
-    flags: new Map(Object.entries(flags)),
-  };
+  const given = { file: file && path, environment, flags: new Map(Object.entries(flags)) };
   try {
-    const { config, effective } = loadConfig(sources, { isTerminal: false });
+    const { config, effective } = loadConfig(given, { isTerminal: false });
     const isWhole = Object.isFrozen(config) && Object.keys(effective).length === keys.length;
     insist(isWhole, 'half a configuration', input);
     for (const key of keys) insist(effective[key] !== undefined, `${key} has no value`, input);
     return 'accepted';
   } catch (error) {
-    if (!(error instanceof OperatorError))
-      throw new Error(`${String(error)} from ${JSON.stringify(input())}`, { cause: error });
-    insistReadable(error.message, input);
-    insist(error.exit === 'configuration' || error.exit === 'usage', `exit ${error.exit}`, input);
-    insist(!error.message.includes('sesame'), 'a password is shown', input);
-    return formOf(error.message, refusals, input);
+    return formOf(toldOperator(error, ['configuration', 'usage'], input), refusals, input);
   } finally {
     insist(Object.keys(Object.prototype).length === 0, 'a prototype was changed', input);
   }
 }
 
 /** Every refusal names what it is about, and what is allowed or where that is written. */
-const refusals: Refusals = [
+export const settingRefusals: Refusals = [
   [
     'wrong value',
-    /^Wrong value for (?:--[a-z-]+|environment variable FCI_\w+|\S+ in .*): .* is not (?:one of|a |an |true or|root, |off or )/,
+    /^Wrong value for (?:environment variable FCI_\w+|\S+(?: in .*)?): .* is not (?:one of|a |an |true or|root, |off or )/s,
   ],
+  ['no configuration', /^Cannot read the configuration file .*: .+\./s],
+  ['contradiction', /(?:Remove|Lower|Raise|[Dd]rop|Add) .*\.$/s],
+  ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/s],
+];
+const refusals: Refusals = [
   ['unknown key', /^Unknown key \S.* in .* docs\/configuration\.md lists every key\.$/],
   ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],
   ['not an object', /^(?:The file|The key \S+) in .* must be an object of keys/],
-  ['no JSON', /^Cannot read the configuration file .*: .+\./],
-  ['contradiction', /(?:Remove|Lower|Raise|[Dd]rop|Add) .*\.$/],
-  ['no database URL', /^(?:api\.)?store cannot be used: .+\.$/],
+  ...settingRefusals,
 ];
 
 const manyNodes = Array(65).fill('a:1');
 const oddValues = [Number.NaN, -1, 1.5, 1e308, 2 ** 53, {}, { a: 1 }, [[]], [null], manyNodes];
 
 function value(choices: Choices): unknown {
-  switch (choices.below(5)) {
-    case 0:
-      return oddText(choices);
-    case 1:
-      return [value(choices)];
-    case 2:
-      return choices.of(oddValues);
-    default:
-      return choices.of(plausible);
-  }
+  const often = (): unknown => choices.of(plausible);
+  const seldom = [() => oddText(choices), () => [value(choices)], () => choices.of(oddValues)];
+  return choices.of<() => unknown>([...seldom, often, often])();
 }
 
 function key(choices: Choices): string {

@@ -1,11 +1,10 @@
-import { connect as connectHttp2, constants } from 'node:http2';
+import { constants } from 'node:http2';
 import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2';
-import { connect, createServer } from 'node:net';
-import type { AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
 import { hasSoundHttp2 } from '../../src/api/index.js';
-import { atEnd } from '../support/cleanup.js';
-import { beginCall } from '../support/http2Probe.js';
+import { beginCall, sessionOn } from '../support/http2Probe.js';
+import { tcpServer } from '../support/httpProbe.js';
 import { grpcOver } from '../support/servedOverGrpc.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
 import { FIRST, ids, range, servedStore } from './servedBlocks.js';
@@ -16,7 +15,6 @@ const ACCESS = '/flow.access.AccessAPI';
 const methods = [
   ...list('Ping GetLatestBlock GetBlockByID GetBlockByHeight GetCollectionByID GetFullCollectionByID'),
   ...list('GetTransaction GetTransactionsByBlockID GetNetworkParameters GetNodeVersionInfo'),
-  // Not answered.
   ...list('ExecuteScriptAtLatestBlock SendTransaction GetAccount GetLatestBlockHeader'),
   ...list('SubscribeBlocksFromLatest SubscribeBlocksFromStartHeight SubscribeBlockDigestsFromStartBlockID'),
 ];
@@ -33,7 +31,6 @@ const paths = [
 /** Calls that may have no end of their own. */
 const ENDLESS = /Watch|Subscribe|Reflection|SendAndSubscribe/;
 
-/** Requests that mean something, to begin with. */
 const messages: readonly Uint8Array[] = [
   new Uint8Array(0),
   ...ids.map((id) => new WireWriter().bytes(1, Buffer.from(id, 'hex')).finish()),
@@ -44,7 +41,6 @@ const messages: readonly Uint8Array[] = [
   new WireWriter().bytes(1, Buffer.from('flow.access.AccessAPI')).finish(),
 ];
 
-/** Headers that gRPC reads, with values that it does not expect. */
 const oddHeaders: Readonly<Record<string, readonly string[]>> = {
   'grpc-timeout': ['1n', '0S', '99999999H', '-1S', '1', 'S', '1e3m', '999999999999S'],
   'grpc-encoding': ['gzip', 'deflate', 'identity', 'br', '', 'snappy'],
@@ -73,7 +69,6 @@ async function openServer(): Promise<Run> {
   let client: ClientHttp2Session | undefined;
   /** Since when each Ping was refused because of too many calls. */
   let fullSinceMs: number | undefined;
-  atEnd(() => client?.destroy());
   const insistNoFailure = (input: () => unknown): void =>
     insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
 
@@ -96,13 +91,13 @@ async function openServer(): Promise<Run> {
     const input = () => ({ path, extra, body: body.toString('hex') });
     if (client === undefined || client.closed || client.destroyed) client = connected(port);
     const call = { extra, body, givesUp: choices.once(30) };
-    const { headers, trailers } = await callOn(client, path, call);
+    const answer = await callOn(client, path, call);
     insistNoFailure(input);
-    const text = fieldOf('grpc-status', trailers, headers);
-    if (text === undefined) return `call: no status, HTTP ${String(headers[':status'] ?? 'none')}`;
+    const text = fieldOf('grpc-status', answer);
+    if (text === undefined) return `call: no status, HTTP ${String(answer.headers[':status'] ?? 'none')}`;
     const code = Number(text);
     insist(allowed.has(code), `status ${code}`, input);
-    const message = fieldOf('grpc-message', trailers, headers) ?? '';
+    const message = fieldOf('grpc-message', answer) ?? '';
     insist(!(code === INTERNAL && message.includes('internal server error')), 'an internal error', input);
     if (code !== 0 && code !== 1) insistReadable(decodeURIComponent(message), input);
     return `call: ${code}`;
@@ -114,11 +109,9 @@ async function openServer(): Promise<Run> {
    */
   const insistServing = async (): Promise<void> => {
     const session = connected(port);
-    const { headers, trailers } = await callOn(session, `${ACCESS}/Ping`, {
-      body: framedMessage(new Uint8Array(0)),
-    });
+    const ping = await callOn(session, `${ACCESS}/Ping`, { body: framedMessage(new Uint8Array(0)) });
     session.destroy();
-    const code = Number(fieldOf('grpc-status', trailers, headers));
+    const code = Number(fieldOf('grpc-status', ping));
     const nowMs = performance.now();
     fullSinceMs = code === BUSY ? (fullSinceMs ?? nowMs) : undefined;
     const mayBeFull = nowMs - (fullSinceMs ?? -Infinity) < FULL_AT_MOST_MS;
@@ -136,26 +129,18 @@ async function openServer(): Promise<Run> {
 /** All that a client sends that makes these calls at once, and waits for no answer. */
 async function recorded(...bodies: readonly Uint8Array[]): Promise<Buffer> {
   const chunks: Buffer[] = [];
-  const ear = createServer((socket) => {
-    socket.on('data', (chunk: Buffer) => chunks.push(chunk)).on('error', () => undefined);
-  });
-  await new Promise<void>((resolve) => ear.listen(0, '127.0.0.1', resolve));
-  const session = connected((ear.address() as AddressInfo).port);
+  const port = await tcpServer((socket) => void socket.on('data', (chunk: Buffer) => chunks.push(chunk)));
+  const session = connected(port);
   for (const [index, body] of bodies.entries())
     void callOn(session, paths[index] ?? '/', { body: framedMessage(body) });
   await new Promise((resolve) => session.once('connect', () => setImmediate(resolve)));
   while (!Buffer.concat(chunks).includes(framedMessage(bodies.at(-1) ?? new Uint8Array(0))))
     await new Promise((resolve) => setImmediate(resolve));
   session.destroy();
-  ear.close();
   return Buffer.concat(chunks);
 }
 
-function connected(port: number): ClientHttp2Session {
-  const session = connectHttp2(`http://127.0.0.1:${port}`);
-  session.on('error', () => undefined);
-  return session;
-}
+const connected = (port: number): ClientHttp2Session => sessionOn(`http://127.0.0.1:${port}`);
 
 interface Answer {
   readonly headers: IncomingHttpHeaders;
@@ -166,11 +151,7 @@ interface Answer {
 function callOn(
   session: ClientHttp2Session,
   path: string,
-  call: {
-    readonly body: Buffer;
-    readonly extra?: Readonly<Record<string, string>>;
-    readonly givesUp?: boolean;
-  },
+  call: { readonly body: Buffer; readonly extra?: object; readonly givesUp?: boolean },
 ): Promise<Answer> {
   return new Promise((resolve) => {
     let headers: IncomingHttpHeaders = {};
@@ -187,9 +168,9 @@ function callOn(
   });
 }
 
-function fieldOf(name: string, ...places: readonly IncomingHttpHeaders[]): string | undefined {
-  for (const place of places) if (place[name] !== undefined) return String(place[name]);
-  return undefined;
+function fieldOf(name: string, { headers, trailers }: Answer): string | undefined {
+  const found = trailers[name] ?? headers[name];
+  return found === undefined ? undefined : String(found);
 }
 
 /** A message with the five bytes that gRPC puts before it. */
@@ -202,24 +183,17 @@ function framedMessage(message: Uint8Array, { compressed = 0, length = message.l
 
 function bodyOf(choices: Choices): Buffer {
   const message = choices.of(messages);
-  switch (choices.below(10)) {
-    case 0:
-      return noise(choices, choices.below(200));
-    case 1:
-      return framedMessage(message, { length: choices.of([0, message.length + 1, 2 ** 31, 2 ** 32 - 1]) });
-    case 2:
-      return framedMessage(message, { compressed: choices.of([1, 2, 255]) });
-    case 3:
-      return Buffer.concat([framedMessage(message), framedMessage(choices.of(messages))]);
-    case 4:
-      return framedMessage(noise(choices, choices.of([10, 1_000, 20_000])));
-    case 5:
-      return Buffer.alloc(0);
-    case 6:
-      return framedMessage(message);
-    default:
-      return framedMessage(mutated(choices, message, choices.of(messages)));
-  }
+  const often = () => framedMessage(mutated(choices, message, choices.of(messages)));
+  return choices.of<() => Buffer>([
+    () => noise(choices, choices.below(200)),
+    () => framedMessage(message, { length: choices.of([0, message.length + 1, 2 ** 31, 2 ** 32 - 1]) }),
+    () => framedMessage(message, { compressed: choices.of([1, 2, 255]) }),
+    () => Buffer.concat([framedMessage(message), framedMessage(choices.of(messages))]),
+    () => framedMessage(noise(choices, choices.of([10, 1_000, 20_000]))),
+    () => Buffer.alloc(0),
+    () => framedMessage(message),
+    ...[often, often, often],
+  ])();
 }
 
 /** What the server gives back once it has read everything before it: a PING frame. */

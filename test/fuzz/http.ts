@@ -1,9 +1,6 @@
 import { connect } from 'node:net';
-import { metricsServer } from '../../src/api/index.js';
-import { createMetrics, mergedPage } from '../../src/observability/index.js';
-import { systemClock } from '../../src/runtime/index.js';
 import { atEnd } from '../support/cleanup.js';
-import { apiServerOver } from '../support/servedChain.js';
+import { apiServerOver, metricsServerOver } from '../support/servedChain.js';
 import { list, misspelt, mutated, noise, oddText } from './mutation.js';
 import { chain, FIRST, ids, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable } from './target.js';
@@ -18,29 +15,17 @@ export const httpTarget: FuzzTarget = { name: 'http', share: 60, concurrency: 16
 async function openServers(): Promise<Run> {
   const store = await servedStore();
   store.switchAccountsOn(FIRST + 2);
-  const { server, failures, logger } = apiServerOver(store, () => range, { corsOrigins: ['http://page'] });
-  const metrics = createMetrics({ version: 'fuzz', node: 'fuzz' });
-  const readiness = () => ({
-    ready: false,
-    reasons: [{ code: 'behind', message: 'behind by 12 heights', sinceSeconds: 1 } as const],
-  });
-  const monitored = metricsServer(
-    { host: '127.0.0.1', port: 0 },
-    {
-      ...{ clock: systemClock, logger, metrics, fail: (error) => void failures.push(error) },
-      ...{ page: () => mergedPage(metrics.registry, []), health: { readiness } },
-    },
-  );
-  const servers = [server, monitored];
-  for (const each of servers) {
-    await each.start();
-    atEnd(() => each.close());
+  const api = apiServerOver(store, () => range, { corsOrigins: ['http://page'] });
+  const monitored = metricsServerOver();
+  for (const { server } of [api, monitored]) {
+    await server.start();
+    atEnd(() => server.close());
   }
   return async (choices) => {
-    const asked = choices.once(6) ? monitored : server;
+    const { failures, server } = choices.once(6) ? monitored : api;
     const { bytes, whole } = conversation(choices);
     const input = () => bytes.toString('latin1');
-    const answer = await talk(asked.address().port, bytes);
+    const answer = await talk(server.address().port, bytes);
     insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
     if (answer.length > 0) return judge(answer, whole, input);
     insist(!whole, 'a whole request got no answer', input);
@@ -53,15 +38,12 @@ function judge(answer: Buffer, whole: boolean, input: () => unknown): Outcome {
   const text = answer.toString('latin1');
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1]);
   insist(allowed.has(status), `status ${status}`, input);
-  for (const [, further] of text.matchAll(/\r\nHTTP\/1\.1 (\d{3}) /g)) {
+  for (const [, further] of text.matchAll(/\r\nHTTP\/1\.1 (\d{3}) /g))
     insist(allowed.has(Number(further)), `status ${further ?? ''}`, input);
-  }
   if (!whole || status === 100 || status === 200 || status === 304) return String(status);
   const end = text.indexOf('\r\n\r\n');
-  const body = bodyOf(
-    answer.subarray(end + 4),
-    /\r\ntransfer-encoding: chunked\r\n/i.test(text.slice(0, end + 2)),
-  );
+  const isChunked = /\r\ntransfer-encoding: chunked\r\n/i.test(text.slice(0, end + 2));
+  const body = bodyOf(answer.subarray(end + 4), isChunked);
   if (body.length === 0 || !/\r\ncontent-type: application\/json/i.test(text))
     return `${status} without a body`;
   if (status === 503) return '503';
@@ -105,14 +87,10 @@ function conversation(choices: Choices): { readonly bytes: Buffer; readonly whol
 }
 
 function wellFormed(choices: Choices): string {
-  const path = target(choices).replace(/[^\x21-\x7e]/g, (character) =>
-    encodeURIComponent(wellFormedUnicode(character)),
+  const path = target(choices).replace(/[^\x21-\x7e]/g, (each) =>
+    encodeURIComponent(/[\ud800-\udfff]/.test(each) ? '?' : each),
   );
   return `${choices.of(['GET', 'GET', 'GET', 'GET', 'HEAD', 'POST', 'OPTIONS'])} /${path.replace(/^\/+/, '').slice(0, 9_000)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
-}
-
-function wellFormedUnicode(character: string): string {
-  return /[\ud800-\udfff]/.test(character) ? '?' : character;
 }
 
 const methods = [...list('GET HEAD POST PUT DELETE OPTIONS TRACE CONNECT PATCH PRI get'), 'G E T', ''];

@@ -1,11 +1,9 @@
 import type { Choices } from './target.js';
 
-/** Words that are chosen from. */
 export function list(text: string): string[] {
   return text.split(' ');
 }
 
-/** Bytes and runs of bytes at which parsers stumble. */
 const ODD_BYTES = [0x00, 0x01, 0x7f, 0x80, 0xff, 0x0a, 0x0d, 0x20, 0x22, 0x25, 0x2f, 0x0b, 0x0c, 0x3a];
 const ODD_RUNS = [
   // Varints: the longest, one longer still, 2^31, 2^32, 2^53, 2^64 - 1, and zero written in two bytes.
@@ -28,28 +26,18 @@ function changed(choices: Choices, bytes: Buffer, other: Uint8Array): Buffer {
   const at = choices.below(bytes.length + 1);
   const to = Math.min(bytes.length, at + choices.below(choices.once(8) ? bytes.length + 1 : 8));
   const [head, middle, tail] = [bytes.subarray(0, at), bytes.subarray(at, to), bytes.subarray(to)];
-  switch (choices.below(9)) {
-    case 0:
-      return withByte(bytes, at, (byte) => byte ^ (1 << choices.below(8)));
-    case 1:
-      return withByte(bytes, at, () => choices.below(256));
-    case 2:
-      return withByte(bytes, at, () => choices.of(ODD_BYTES));
-    case 3:
-      return Buffer.concat([head, tail]);
-    case 4:
-      return head;
-    case 5:
-      return Buffer.concat([head, middle, middle, tail]);
-    case 6:
-      return Buffer.concat([head, choices.of(ODD_RUNS), choices.once(2) ? tail : bytes.subarray(at)]);
-    case 7: {
-      const from = choices.below(other.length + 1);
-      return Buffer.concat([head, other.subarray(from, from + choices.below(64)), tail]);
-    }
-    default:
-      return Buffer.concat([head, noise(choices, choices.below(16)), tail]);
-  }
+  const from = choices.below(other.length + 1);
+  return choices.of<() => Buffer>([
+    () => withByte(bytes, at, (byte) => byte ^ (1 << choices.below(8))),
+    () => withByte(bytes, at, () => choices.below(256)),
+    () => withByte(bytes, at, () => choices.of(ODD_BYTES)),
+    () => Buffer.concat([head, tail]),
+    () => head,
+    () => Buffer.concat([head, middle, middle, tail]),
+    () => Buffer.concat([head, choices.of(ODD_RUNS), choices.once(2) ? tail : bytes.subarray(at)]),
+    () => Buffer.concat([head, other.subarray(from, from + choices.below(64)), tail]),
+    () => Buffer.concat([head, noise(choices, choices.below(16)), tail]),
+  ])();
 }
 
 function withByte(bytes: Buffer, at: number, change: (byte: number) => number): Buffer {
@@ -58,7 +46,6 @@ function withByte(bytes: Buffer, at: number, change: (byte: number) => number): 
   return bytes;
 }
 
-/** Bytes without any order. */
 export function noise(choices: Choices, length: number): Buffer {
   return Buffer.from(Array.from({ length }, () => choices.below(256)));
 }
@@ -74,16 +61,13 @@ const ODD_TEXTS = [
 
 /** A short word that nobody expects, or one that looks right. */
 export function oddText(choices: Choices): string {
-  switch (choices.below(6)) {
-    case 0:
-      return String(choices.below(5_000));
-    case 1:
-      return noise(choices, choices.below(12)).toString('latin1');
-    case 2:
-      return noise(choices, choices.below(12)).toString('utf8');
-    default:
-      return choices.of(ODD_TEXTS);
-  }
+  const often = () => choices.of(ODD_TEXTS);
+  return choices.of([
+    () => String(choices.below(5_000)),
+    () => noise(choices, choices.below(12)).toString('latin1'),
+    () => noise(choices, choices.below(12)).toString('utf8'),
+    ...[often, often, often],
+  ])();
 }
 
 /** A text with a few characters changed, left out or doubled. */
@@ -92,19 +76,9 @@ export function misspelt(choices: Choices, text: string): string {
   for (let left = choices.few(3); left > 0; left -= 1) {
     const at = choices.below(result.length + 1);
     const [head, tail] = [result.slice(0, at), result.slice(at)];
-    switch (choices.below(4)) {
-      case 0:
-        result = head + tail.slice(1);
-        break;
-      case 1:
-        result = head + tail.slice(0, 1) + tail;
-        break;
-      case 2:
-        result = head + choices.of(['-', '_', '.', 'x', 'E', ' ', '=', ':', '\u0000', 'ß']) + tail;
-        break;
-      default:
-        result = head + tail.slice(0, 1).toUpperCase() + tail.slice(1);
-    }
+    const [first, rest] = [tail.slice(0, 1), tail.slice(1)];
+    const odd = choices.of(['-', '_', '.', 'x', 'E', ' ', '=', ':', '\u0000', 'ß']);
+    result = head + choices.of([rest, first + tail, odd + tail, first.toUpperCase() + rest]);
   }
   return result;
 }
@@ -114,15 +88,10 @@ const ODD_VALUES: readonly unknown[] = [
 ];
 
 /** A document in which a few values have changed, or, now and then, its text. `undefined`: it is no JSON any more. */
-export function changedJson(
-  choices: Choices,
-  text: string,
-  other: string,
-): { readonly value: unknown } | undefined {
+export function changedJson(choices: Choices, text: string, other: string): { value: unknown } | undefined {
   if (choices.once(20)) {
     try {
-      const value: unknown = JSON.parse(mutated(choices, Buffer.from(text), Buffer.from(other)).toString());
-      return { value };
+      return { value: JSON.parse(mutated(choices, Buffer.from(text), Buffer.from(other)).toString()) };
     } catch (error) {
       if (error instanceof SyntaxError) return undefined;
       throw error;

@@ -1,10 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
-import { fileURLToPath } from 'node:url';
 import { proofDocument } from '../../src/api/index.js';
 import type { LookupKind } from '../../src/api/index.js';
 import { WireError } from '../../src/flow/index.js';
-import { BlockProver, checkStoredProof } from '../../src/proof/index.js';
+import type { Identifier } from '../../src/flow/index.js';
+import { BlockProver, checkDocument, checkStoredProof } from '../../src/proof/index.js';
 import { readProtocolState } from '../../src/proof/committee/protocolState.js';
+import { checkProof, Misfit } from '../support/bothCheckers.js';
 import { HashedChain } from '../support/hashedChain.js';
 import { MemoryIndexStore } from '../support/memoryIndexStore.js';
 import { recordedSnapshot } from '../support/proofData.js';
@@ -53,7 +54,7 @@ export const fullBlockTarget: FuzzTarget = {
       } catch (error) {
         if (!(error instanceof WireError)) throw error;
         insistReadable(error.message, () => message);
-        return error.message;
+        return error.message.replaceAll(/\d+/g, 'N');
       }
     };
     const check = (choices: Choices): Outcome => {
@@ -75,14 +76,12 @@ export const protocolStateTarget: FuzzTarget = {
   share: 40,
   open: () => {
     const entries = Object.entries(recordedSnapshot().SealingSegment.ProtocolStateEntries);
-    const wrap = (id: string, entry: unknown) => ({
-      SealingSegment: { ProtocolStateEntries: { [id]: entry } },
-    });
-    const samples = entries.slice(0, SAMPLES).map(([id, entry]) => {
-      const text = JSON.stringify(wrap(id, entry));
-      const reading = readProtocolState(text, id as Parameters<typeof readProtocolState>[1]);
+    const samples = entries.slice(0, SAMPLES).map(([key, entry]) => {
+      const id = key as Identifier;
+      const text = JSON.stringify({ SealingSegment: { ProtocolStateEntries: { [id]: entry } } });
+      const reading = readProtocolState(text, id);
       if (!reading.ok) throw new Error(`a valid snapshot is refused: ${reading.reason}`);
-      return { id: id as Parameters<typeof readProtocolState>[1], text, state: reading.state };
+      return { id, text, state: reading.state };
     });
     return (choices) => {
       const { id, state, text } = choices.of(samples);
@@ -101,15 +100,11 @@ export const protocolStateTarget: FuzzTarget = {
   },
 };
 
-/** Proof documents, as the checker of docs/proofs.md reads them: nothing follows from one that is not so. */
+/** Proof documents, as our own checker and that of docs/proofs.md read them: nothing follows from one that is not so. */
 export const proofDocumentTarget: FuzzTarget = { name: 'proof-document', share: 20, open: openDocuments };
 
 async function openDocuments(): Promise<Run> {
-  const checker = fileURLToPath(new URL('../../docs/examples/check-proof.mjs', import.meta.url));
-  const { checkProof, Misfit } = (await import(checker)) as {
-    readonly checkProof: (text: string, trusted: string) => string[];
-    readonly Misfit: new () => Error;
-  };
+  const never = () => ({ valid: false, reason: 'no document here has a certificate' }) as const;
   const entries = new HashedChain({ rootHeight: FIRST }).entries(FIRST, LATEST);
   const store = await MemoryIndexStore.startingAt(FIRST);
   await store.commit({ blocks: entries, latestIndexedHeight: LATEST });
@@ -122,13 +117,12 @@ async function openDocuments(): Promise<Run> {
     const { height } = entry.block;
     const last = entries[height + 2 - FIRST];
     const trusted = `${height + 2}:${last?.block.id}`;
-    const texts = [await ask('block', entry.block.id, String(height + 2))];
+    const to = String(height + 2);
+    const texts = [await ask('block', entry.block.id, to)];
     for (const [index, { id }] of entry.collections.entries()) {
-      texts.push(await ask('collection', id, String(height + 2)));
-      for (const one of transactionIds(entry, index))
-        texts.push(await ask('transaction', one, String(height + 2)));
+      texts.push(await ask('collection', id, to));
+      for (const one of transactionIds(entry, index)) texts.push(await ask('transaction', one, to));
     }
-    // All that can follow for this block.
     const all = new Set(texts.flatMap((text) => checkProof(text, trusted)));
     samples.push(...texts.map((text) => ({ text, trusted, true: all })));
   }
@@ -140,14 +134,18 @@ async function openDocuments(): Promise<Run> {
       changed === undefined || choices.once(2)
         ? mutated(choices, Buffer.from(sample.text), Buffer.from(other)).toString()
         : JSON.stringify(changed.value);
+    const verdict = checkDocument(text, sample.trusted, never);
     try {
       const follows = checkProof(text, sample.trusted);
+      const isAgreed = verdict.ok && isDeepStrictEqual(verdict.proven, follows);
+      insist(isAgreed, 'one checker takes what the other refuses', () => text);
       const isTrue = follows.every((line) => sample.true.has(line));
       insist(isTrue, 'something follows that is not so', () => text);
       return 'accepted';
     } catch (error) {
+      if (!(error instanceof SyntaxError || error instanceof Misfit)) throw error;
+      insist(!verdict.ok, 'one checker takes what the other refuses', () => text);
       if (error instanceof SyntaxError) return 'not JSON';
-      if (!(error instanceof Misfit)) throw error;
       insistReadable(error.message, () => text);
       return error.message.replaceAll(/[0-9a-f]{64}|\d+/g, 'N').slice(0, 60);
     }

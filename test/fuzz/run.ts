@@ -8,8 +8,8 @@
 //   npm run test:fuzz -- --report fuzz.json             (how many inputs, how many findings)
 
 import { Worker } from 'node:worker_threads';
-import type { Finding, Tally } from './campaign.js';
 import { HANG_MS, Phase } from './campaign.js';
+import type { campaign, Tally } from './campaign.js';
 import { targets } from './targets.js';
 import type { FuzzTarget } from './target.js';
 import { chosenFrom, conclude, wholeNumber } from '../support/campaign.js';
@@ -25,7 +25,6 @@ const { values } = scriptOptions({
   },
 });
 
-/** What `worker.ts` gets. */
 export interface Assignment {
   readonly target: string;
   readonly seed: number;
@@ -35,20 +34,13 @@ export interface Assignment {
   readonly cells: Int32Array;
 }
 
-/** What it gives back. */
-interface Report {
-  readonly tally: Tally;
-  readonly finding: Finding | undefined;
-}
+type Report = Awaited<ReturnType<typeof campaign>>;
 
-/** How often it is looked whether a worker still gets on. */
 const LOOK_EVERY_MS = 500;
 /** A message that makes the program take more memory than this is a finding. */
 const MAX_HEAP_MB = 1_024;
-/** From the start of a worker until its target is ready for the first input: loading the sources, opening servers. */
-const START_LIMIT_MS = 180_000;
-/** From the last input until the target is closed. */
-const END_LIMIT_MS = 60_000;
+/** Until the target is ready for the first input (loading the sources, opening servers), and from the last one until it is closed. */
+const AROUND_LIMIT_MS = 180_000;
 /** A worker that is at the same input for so many times as long as an input may take will never come back. */
 const STUCK_FACTOR = 10;
 
@@ -58,13 +50,9 @@ const BOOT = `
   import('tsx/esm/api').then(({ register }) => { register(); return import(module); });
 `;
 
-function print(line: string): void {
-  process.stdout.write(`${line}\n`);
-}
-
-function replay(target: string, seed: number, index: number): string {
-  return `npm run test:fuzz -- --target ${target} --seed ${seed} --case ${index}`;
-}
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
+const replay = (target: string, seed: number, index: number): string =>
+  `npm run test:fuzz -- --target ${target} --seed ${seed} --case ${index}`;
 
 /** Runs a target in a worker, so that an input that never ends, or eats all memory, is known by its number. */
 async function runTarget(
@@ -81,15 +69,14 @@ async function runTarget(
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
   });
   let seen = { phase: Phase.starting, index: 0, sinceMs: performance.now() };
-  /** What is wrong, if it gets no further. Its start, each input and its end have bounds of their own. */
   const stuck = (nowMs: number): string | undefined => {
     const [phase = Phase.starting, index = 0] = [0, 1].map((cell) => Atomics.load(cells, cell));
     if (phase !== seen.phase || index !== seen.index) seen = { phase, index, sinceMs: nowMs };
     const tookMs = nowMs - seen.sinceMs;
     if (phase === Phase.feeding)
       return tookMs > (target.hangMs ?? HANG_MS) * STUCK_FACTOR ? 'it never ends' : undefined;
-    if (phase === Phase.ending) return tookMs > END_LIMIT_MS ? 'the target never closed' : undefined;
-    return tookMs > START_LIMIT_MS ? 'the target was never ready' : undefined;
+    const never = phase === Phase.ending ? 'the target never closed' : 'the target was never ready';
+    return tookMs > AROUND_LIMIT_MS ? never : undefined;
   };
   let watch: NodeJS.Timeout | undefined;
   const stopped = (problem: string): Report => ({
@@ -118,28 +105,18 @@ function describe(target: FuzzTarget, { inputs, outcomes, slowest, elapsedMs }: 
     `\n${target.name}: ${inputs.toLocaleString('en')} inputs in ${(elapsedMs / 1_000).toFixed(1)} s (${rate} per second)`,
   );
   print(`  slowest: ${slowest.ms.toFixed(1)} ms (${replay(target.name, seed, slowest.index)})`);
-  const byCount = [...grouped(outcomes)].sort(([, a], [, b]) => b - a);
+  const byCount = [...outcomes].sort(([, a], [, b]) => b - a);
   for (const [outcome, count] of byCount) print(`  ${count.toLocaleString('en').padStart(9)}  ${outcome}`);
 }
 
-/** Outcomes that differ in a number are of one kind. */
-function grouped(outcomes: ReadonlyMap<string, number>): Map<string, number> {
-  const kinds = new Map<string, number>();
-  for (const [outcome, count] of outcomes) {
-    const kind = outcome.replace(/, not \d+$|(?<=wire type) \d$/, '');
-    kinds.set(kind, (kinds.get(kind) ?? 0) + count);
-  }
-  return kinds;
-}
-
 const seed = wholeNumber('seed', values.seed);
+const all = wholeNumber('inputs', values.inputs);
+const single = values.case === undefined ? undefined : wholeNumber('case', values.case);
 const chosen = chosenFrom(targets, values.target);
 const shares = chosen.reduce((sum, { share }) => sum + share, 0);
 let total = 0;
 for (const target of chosen) {
-  const single = values.case === undefined ? undefined : wholeNumber('case', values.case);
-  const inputs =
-    single === undefined ? Math.ceil((wholeNumber('inputs', values.inputs) * target.share) / shares) : 1;
+  const inputs = single === undefined ? Math.ceil((all * target.share) / shares) : 1;
   const { tally, finding } = await runTarget(target, seed, single ?? 0, inputs);
   describe(target, tally, seed);
   total += tally.inputs;

@@ -2,9 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseSporkTable } from '../../src/access/pool/sporks/sporkTable.js';
 import { methodNames, parseFaults } from '../../src/devnet/index.js';
-import { OperatorError } from '../../src/runtime/index.js';
 import { changedJson, misspelt, mutated } from './mutation.js';
-import { insist, insistReadable } from './target.js';
+import { insist, toldOperator } from './target.js';
 import type { Choices, FuzzTarget, Outcome } from './target.js';
 
 const root = join(import.meta.dirname, '../..');
@@ -35,11 +34,8 @@ function read(choices: Choices): Outcome {
     return 'accepted';
   } catch (error) {
     if (!isScript && error instanceof SyntaxError) return 'no JSON';
-    if (!(error instanceof OperatorError)) throw error;
-    insistReadable(error.message, input);
-    insist(error.exit === 'configuration', `exit ${error.exit}`, input);
-    insist(/faults\.json|sporks\.json/.test(error.message), 'the file is not named', input);
-    insist(!error.message.includes('sesame'), 'a password is shown', input);
+    const told = toldOperator(error, ['configuration'], input);
+    insist(/faults\.json|sporks\.json/.test(told), 'the file is not named', input);
     return isScript ? 'a script refused' : 'a table refused';
   } finally {
     insist(Object.keys(Object.prototype).length === 0, 'a prototype was changed', input);

@@ -1,3 +1,5 @@
+import { OperatorError } from '../../src/runtime/index.js';
+import type { ExitReason } from '../../src/runtime/index.js';
 import { seededRandom } from '../support/seededRandom.js';
 
 /** Choices of one input; the same seed, target and case give the same ones. */
@@ -14,7 +16,6 @@ export class Choices {
     this.#next = () => random.next();
   }
 
-  /** A whole number below the bound. */
   below(bound: number): number {
     return Math.floor(this.#next() * bound);
   }
@@ -24,7 +25,6 @@ export class Choices {
     return this.below(times) === 0;
   }
 
-  /** One of these. */
   of<T>(items: readonly T[]): T {
     const item = items[this.below(items.length)];
     if (item === undefined && items.length === 0) throw new Error('nothing to choose from');
@@ -61,7 +61,6 @@ export interface FuzzTarget {
  */
 export type Run = (choices: Choices) => Outcome | Promise<Outcome>;
 
-/** Throws with the input in the message when a property does not hold. */
 export function insist(holds: boolean, property: string, input: () => unknown): asserts holds {
   if (holds) return;
   throw new Error(`${property}; the input: ${shown(input())}`);
@@ -69,7 +68,6 @@ export function insist(holds: boolean, property: string, input: () => unknown): 
 
 const SHOWN = 2_000;
 
-/** An input for a message. */
 export function shown(input: unknown): string {
   const text = input instanceof Uint8Array ? Buffer.from(input).toString('hex') : JSON.stringify(input);
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}… (${text.length} characters)` : text;
@@ -86,7 +84,16 @@ export function insistReadable(message: string, input: () => unknown): void {
   insist(!isControlled, `a refusal holds control characters: ${JSON.stringify(message)}`, input);
 }
 
-/** The forms that a refusal may have, by name. */
+/** What an operator is told instead: an expected error with one of these exits, in words, without the password in it. */
+export function toldOperator(error: unknown, exits: readonly ExitReason[], input: () => unknown): string {
+  if (!(error instanceof OperatorError))
+    throw new Error(`${String(error)} from ${shown(input())}`, { cause: error });
+  insistReadable(error.message, input);
+  insist(exits.includes(error.exit), `exit ${error.exit}`, input);
+  insist(!error.message.includes('sesame'), 'a password is shown', input);
+  return error.message;
+}
+
 export type Refusals = readonly (readonly [name: string, form: RegExp])[];
 
 export function formOf(message: string, refusals: Refusals, input: () => unknown): string {

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { parseEndpoint } from '../../src/access/index.js';
 import { upstreamError } from '../../src/access/transport/upstreamErrors.js';
-import { OperatorError, withoutCredentials } from '../../src/runtime/index.js';
+import { withoutCredentials } from '../../src/runtime/index.js';
 import { commandLineTarget } from './commandLine.js';
 import { configurationTarget } from './configuration.js';
 import { grpcTarget } from './grpc.js';
@@ -9,16 +9,13 @@ import { httpTarget } from './http.js';
 import { list, misspelt, oddText } from './mutation.js';
 import { fullBlockTarget, proofDocumentTarget, protocolStateTarget } from './proofs.js';
 import { tableTarget } from './tables.js';
-import { insist, insistReadable } from './target.js';
+import { insist, toldOperator } from './target.js';
 import type { Choices, FuzzTarget, Outcome } from './target.js';
 import { webSocketTarget } from './webSocket.js';
 import { wireTarget } from './wire.js';
 
-const endpoints = list(
-  'grpc://node:9000 grpcs://node.example:9001 localhost:3570 [::1]:9000 grpc://[2001:db8::7]:1',
-);
+const endpoints = list('grpc://node:9000 grpcs://n.x:9001 localhost:3570 [::1]:9000 grpc://[2001:db8::7]:1');
 
-/** Addresses of access nodes. */
 const endpointTarget: FuzzTarget = { name: 'endpoint', share: 60, open: () => parse };
 
 function parse(choices: Choices): Outcome {
@@ -34,11 +31,9 @@ function parse(choices: Choices): Outcome {
     insist(isPossible, 'an impossible endpoint', input);
     return 'accepted';
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    insistReadable(error.message, input);
-    insist(error.message.includes('Write grpc://host:port'), 'the allowed form is not named', input);
-    insist(!error.message.includes('sesame'), 'a password is shown', input);
-    const reason = /: ([^:]*)\. Write grpc/.exec(error.message)?.[1] ?? 'another reason';
+    const told = toldOperator(error, ['configuration', 'usage'], input);
+    insist(told.includes('Write grpc://host:port'), 'the allowed form is not named', input);
+    const reason = /: ([^:]*)\. Write grpc/.exec(told)?.[1] ?? 'another reason';
     return reason.replace(/^\S+ (?=is not a protocol)/, 'it ');
   }
 }
@@ -55,10 +50,8 @@ const refusals = [
   'grpc://me:sesame@node:9000',
 ];
 /** Pieces that patterns are made of, for texts of one piece over and over. */
-const pieces = [
-  ...list('a 0 . @ " :// a://'),
-  ...[' ', '\n', 'less than the ', 'block height ', 'Resolution note:'],
-];
+const texts = [' ', '\n', 'less than the ', 'block height ', 'Resolution note:'];
+const pieces = [...list('a 0 . @ " :// a://'), ...texts];
 /** Headers hold 64 KiB. */
 const LONGEST = 64 * 1024;
 
@@ -68,10 +61,8 @@ const statusTarget: FuzzTarget = { name: 'status', share: 40, open: () => refuse
 function refuse(choices: Choices): Outcome {
   const code = choices.of(codes) as status;
   const details = text(choices);
-  const { kind, message, lowestHeight } = upstreamError(
-    { code, details },
-    { node: 'n:1', method: 'GetBlockByHeight' },
-  );
+  const call = { node: 'n:1', method: 'GetBlockByHeight' } as const;
+  const { kind, message, lowestHeight } = upstreamError({ code, details }, call);
   const logged = withoutCredentials(message);
   insist(logged.length < 1_200, 'a refusal is kept at length', () => ({ code, details }));
   insist(lowestHeight === undefined || Number.isSafeInteger(lowestHeight), 'no height', () => details);
@@ -87,7 +78,6 @@ function text(choices: Choices): string {
   return parts.join(choices.of(['', ' ', ': '])).slice(0, LONGEST);
 }
 
-/** Every way in. */
 export const targets: readonly FuzzTarget[] = [
   wireTarget,
   fullBlockTarget,

@@ -50,9 +50,8 @@ function talk(port: number, messages: readonly (string | Buffer)[]): Promise<rea
     socket.on('message', (data: Buffer) => {
       const answer = JSON.parse(data.toString()) as Answer;
       answers.push(answer);
-      if (answer.action === 'list_subscriptions' && 'subscriptions' in answer && (lists -= 1) === 0) {
+      if (answer.action === 'list_subscriptions' && 'subscriptions' in answer && (lists -= 1) === 0)
         socket.terminate();
-      }
     });
     socket.on('error', () => undefined);
     socket.on('close', () => resolve(answers));

@@ -1,13 +1,5 @@
 import { createHash } from 'node:crypto';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -26,15 +18,6 @@ import { runInProcess } from '../support/terminal.js';
 
 const odd = useOddExports();
 
-interface TransactionBody extends Readonly<Record<string, unknown>> {
-  readonly script: string;
-  readonly arguments: readonly string[];
-  readonly authorizers: readonly string[];
-  readonly proposal_key: Readonly<Record<string, string>>;
-  readonly payload_signatures: readonly Readonly<Record<string, string>>[];
-  readonly envelope_signatures: readonly Readonly<Record<string, string>>[];
-}
-
 /** What `export` has always written: what everything else is compared with. */
 let reference: readonly Line[];
 let referenceText: string;
@@ -46,29 +29,29 @@ beforeAll(async () => {
   reference = linesOf(referenceText);
 }, 60_000);
 
-interface Files {
-  readonly directory: string;
-  readonly manifest: {
+interface Manifest {
+  readonly to: number;
+  readonly columns: Record<string, readonly string[]>;
+  readonly rows: Record<string, number>;
+  readonly sha256: string;
+  readonly partitions: readonly {
+    readonly from: number;
     readonly to: number;
-    readonly columns: Record<string, readonly string[]>;
-    readonly rows: Record<string, number>;
-    readonly sha256: string;
-    readonly partitions: readonly {
-      readonly from: number;
-      readonly to: number;
-      readonly files: readonly { path: string; rows: number; bytes: number; sha256: string }[];
-    }[];
-  };
+    readonly files: readonly { path: string; rows: number; bytes: number; sha256: string }[];
+  }[];
 }
 
-function manifestIn(directory: string): Files['manifest'] {
-  return JSON.parse(readFileSync(join(directory, 'manifest.json'), 'utf8')) as Files['manifest'];
-}
+const manifestIn = (directory: string) =>
+  JSON.parse(readFileSync(join(directory, 'manifest.json'), 'utf8')) as Manifest;
 
-async function exported(...flags: string[]): Promise<Files> {
+async function exported(...flags: string[]) {
   const directory = await odd.exported(...flags);
-  return { directory, manifest: manifestIn(directory) };
+  const manifest = manifestIn(directory);
+  return { directory, manifest, files: manifest.partitions.flatMap(({ files }) => files) };
 }
+
+const bodyOf = ({ transaction = {} }: Line) => transaction as Line;
+const linesOfKind = (wanted: string) => reference.filter(({ kind }) => kind === wanted);
 
 const refused = async (...flags: string[]): Promise<string> => (await odd.run(...flags)).message;
 
@@ -91,73 +74,53 @@ describe('files of other formats', () => {
       ...{ script_binary: 'BLOB', authorizers: 'VARCHAR[]', arguments_binary: 'BLOB[]' },
     });
     // Row groups that cannot match are passed over by these.
-    const large = await duckdb(
-      `select count(*)::int as n ${from} where gas_limit > 9223372036854775808::ubigint`,
-    );
-    const isLarge = ({ transaction }: Line): boolean =>
-      (transaction as TransactionBody | undefined)?.['gas_limit'] === String(2n ** 64n - 1n);
-    expect(large).toEqual([{ n: reference.filter(isLarge).length }]);
-    const all = await duckdb(`select count(*)::int as n ${from}`);
-    expect(all).toEqual([{ n: manifest.rows['transactions'] }]);
+    const count = `select count(*)::int as n ${from}`;
+    const large = reference.filter((line) => bodyOf(line)['gas_limit'] === String(2n ** 64n - 1n));
+    const found = await duckdb(`${count} where gas_limit > 9223372036854775808::ubigint`);
+    expect(found).toEqual([{ n: large.length }]);
+    expect(await duckdb(count)).toEqual([{ n: manifest.rows['transactions'] }]);
   });
 
   it('tables of blocks and collections are what the lines are, in Parquet and CSV', async () => {
-    const expectedBlocks = reference
-      .filter(({ kind }) => kind === 'block')
-      .map(({ height, block_id, parent_id, timestamp, collections }) => {
-        const all = collections as readonly { readonly transaction_count: number }[];
-        return {
-          ...{
-            height: String(height),
-            id: block_id,
-            parent_id,
-            timestamp: micros(timestamp),
-            timestamp_nanos: Number(nanosOf(timestamp) % 1000n),
-          },
-          collection_count: all.length,
-          transaction_count: all.reduce((sum, { transaction_count }) => sum + transaction_count, 0),
-        };
-      });
-    const expectedCollections = reference
-      .filter(({ kind }) => kind === 'block')
-      .flatMap(({ height, block_id, timestamp, collections }) =>
-        (collections as readonly { collection_id: string; transaction_count: number }[]).map(
-          ({ collection_id, transaction_count }, collection_index) => ({
-            ...{ id: collection_id, height: String(height), block_id, timestamp: micros(timestamp) },
-            ...{ collection_index, transaction_count },
-          }),
-        ),
-      );
+    const told = linesOfKind('block').map(({ height, timestamp, collections, ...line }) => ({
+      ...{ line, timestamp, of: { height: String(height), timestamp: micros(timestamp) } },
+      all: collections as readonly { collection_id: string; transaction_count: number }[],
+    }));
+    const expectedBlocks = told.map(({ all, line, of, timestamp }) => ({
+      ...{ ...of, id: line['block_id'], parent_id: line['parent_id'] },
+      ...{ timestamp_nanos: Number(nanosOf(timestamp) % 1000n), collection_count: all.length },
+      transaction_count: all.reduce((sum, { transaction_count }) => sum + transaction_count, 0),
+    }));
+    const expectedCollections = told.flatMap(({ all, line, of }) =>
+      all.map(({ collection_id: id, transaction_count }, collection_index) => ({
+        ...{ ...of, id, block_id: line['block_id'], collection_index, transaction_count },
+      })),
+    );
     for (const format of ['parquet', 'csv']) {
       const { directory } = await exported('--format', format, '--partition', '7');
       const from = (table: string): string =>
         format === 'csv' ? `read_csv('${directory}/${table}/*.csv')` : `'${directory}/${table}/*.parquet'`;
       const same = 'epoch_us(timestamp)::varchar as timestamp, height::bigint::varchar as height';
-      const counts = 'collection_count::int as collection_count, transaction_count::int as transaction_count';
-      expect(
-        await duckdb(
-          `select * replace (${same}, ${counts}, timestamp_nanos::int as timestamp_nanos) from ${from('blocks')} order by height::bigint`,
-        ),
-      ).toEqual(expectedBlocks);
-      expect(
-        await duckdb(
-          `select * replace (${same}, collection_index::int as collection_index, transaction_count::int as transaction_count)
-           from ${from('collections')} order by height::bigint, collection_index`,
-        ),
-      ).toEqual(expectedCollections);
+      const rowsOf = (table: string, numbers: readonly string[], order: string) => {
+        const whole = numbers.map((name) => `${name}::int as ${name}`).join();
+        return duckdb(`select * replace (${same}, ${whole}) from ${from(table)} order by ${order}`);
+      };
+      const counted = ['timestamp_nanos', 'collection_count', 'transaction_count'];
+      expect(await rowsOf('blocks', counted, 'height::bigint')).toEqual(expectedBlocks);
+      const placed = ['collection_index', 'transaction_count'];
+      const order = 'height::bigint, collection_index';
+      expect(await rowsOf('collections', placed, order)).toEqual(expectedCollections);
     }
   });
 
   it('lines in partitions are, one after the other, what export to one file is', async () => {
-    const { directory, manifest } = await exported('--partition', '7', '--compress', 'gzip');
-    const files = manifest.partitions.flatMap(({ files }) => files);
+    const { directory, files, manifest } = await exported('--partition', '7', '--compress', 'gzip');
     const all = files.map(({ path }) => gunzipSync(readFileSync(join(directory, path))).toString());
     expect(all.join('') === referenceText).toBe(true);
     // Borders are multiples of 7, whatever the first height is.
     expect(manifest.partitions[0]).toMatchObject({ from: FIRST, to: 97 });
-    expect(manifest.partitions.slice(1, -1).every(({ from, to }) => from % 7 === 0 && to === from + 6)).toBe(
-      true,
-    );
+    for (const { from, to } of manifest.partitions.slice(1, -1))
+      expect([from % 7, to]).toEqual([0, from + 6]);
     expect(manifest.to).toBe(LAST);
     const sums = files.map(({ path, bytes, sha256 }) => {
       const content = readFileSync(join(directory, path));
@@ -170,38 +133,30 @@ describe('files of other formats', () => {
 
   it('--no-scripts, --account, --role and --columns leave out what they say', async () => {
     const read = async (...flags: string[]): Promise<Line[]> => {
-      const { directory, manifest } = await exported(...flags);
-      const files = manifest.partitions.flatMap(({ files }) => files);
+      const { directory, files } = await exported(...flags);
       return linesOf(files.map(({ path }) => readFileSync(join(directory, path), 'utf8')).join(''));
     };
     const withoutScripts = reference.map((line) => {
       if (line['kind'] !== 'transaction') return line;
-      const { script: _, ...transaction } = line['transaction'] as TransactionBody;
+      const { script: _, ...transaction } = bodyOf(line);
       return { ...line, transaction };
     });
     expect(await read('--no-scripts')).toEqual(withoutScripts);
 
-    const ofPayer = reference.filter(
-      (line) => (line['transaction'] as TransactionBody | undefined)?.['payer'] === ODD_PAYER,
-    );
+    const ofPayer = reference.filter((line) => bodyOf(line)['payer'] === ODD_PAYER);
     expect(ofPayer.length).toBeGreaterThan(0);
     expect(await read('--account', `0x${ODD_PAYER}`)).toEqual(ofPayer);
     expect(await read('--account', ODD_PAYER, '--role', 'payer')).toEqual(ofPayer);
     expect(await read('--account', ODD_PAYER, '--role', 'authorizer')).toEqual([]);
 
     const flat = await read('--columns', 'height,id,gas_limit,blocks.id');
-    const blockLines = reference.filter(({ kind }) => kind === 'block');
-    expect(flat.filter(({ kind }) => kind === 'block')).toEqual(
-      blockLines.map(({ block_id }) => ({ kind: 'block', id: block_id })),
-    );
-    expect(flat.filter(({ kind }) => kind === 'transaction')).toEqual(
-      reference
-        .filter(({ kind }) => kind === 'transaction')
-        .map(({ height, transaction }) => {
-          const { id, gas_limit } = transaction as TransactionBody;
-          return { kind: 'transaction', id, height, gas_limit };
-        }),
-    );
+    const flatBlocks = linesOfKind('block').map(({ block_id: id }) => ({ kind: 'block', id }));
+    expect(flat.filter(({ kind }) => kind === 'block')).toEqual(flatBlocks);
+    const flatTransactions = linesOfKind('transaction').map((line) => {
+      const { id, gas_limit } = bodyOf(line);
+      return { kind: 'transaction', id, height: line['height'], gas_limit };
+    });
+    expect(flat.filter(({ kind }) => kind === 'transaction')).toEqual(flatTransactions);
     const table = ['--format', 'csv', '--columns', 'transactions.*', '--no-scripts'];
     const { directory, manifest } = await exported(...table);
     expect(Object.keys(manifest.rows)).toEqual(['transactions']);
@@ -232,36 +187,37 @@ describe('a directory', () => {
     const goOn = () => odd.run('--output', directory, ...flags, '--resume');
     expect((await goOn()).exit).toBe('done');
     expect(manifestIn(directory)).toEqual(whole.manifest);
-    for (const table of ['blocks', 'collections', 'transactions']) {
+    for (const table of ['blocks', 'collections', 'transactions'])
       expect(readdirSync(join(directory, table))).toEqual(readdirSync(join(whole.directory, table)));
-    }
     expect((await goOn()).err).toContain('is complete: heights');
   });
 
   it('is refused where it is not what it was, or something else', async () => {
-    const { directory, manifest } = await exported('--partition', '7');
+    const { directory, files, manifest } = await exported('--partition', '7');
     const to = ['--output', directory, '--partition', '7'];
+    const resumed = (...more: string[]) => refused(...to, '--resume', ...more);
     expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
-    expect(await refused(...to, '--resume', '--compress', 'gzip')).toMatch(
-      /begun with --compress "none", not "gzip"/,
-    );
-    expect(await refused(...to, '--resume', '--to', '99')).toMatch(/goes to height \d+ already/);
-    const [file] = manifest.partitions[0]?.files ?? [];
-    const path = join(directory, file?.path ?? '');
-    const content = readFileSync(path);
-    writeFileSync(path, content.toString().replace('height', 'hEight'));
-    expect(await refused(...to, '--resume')).toMatch(/does not match manifest\.json/);
-    truncateSync(path, 3);
-    expect(await refused(...to, '--resume')).toMatch(/does not match manifest\.json/);
-    rmSync(path);
-    expect(await refused(...to, '--resume')).toMatch(/was changed or removed after it was written/);
+    expect(await resumed('--compress', 'gzip')).toMatch(/begun with --compress "none", not "gzip"/);
+    expect(await resumed('--to', '99')).toMatch(/goes to height \d+ already/);
+    const path = join(directory, files[0]?.path ?? '');
     const list = join(directory, 'manifest.json');
-    writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] }));
-    expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
-    rmSync(list);
-    expect(await refused(...to, '--resume')).toMatch(/has no manifest\.json of an export/);
-    mkdirSync(list);
-    expect(await refused(...to, '--resume')).toMatch(/Cannot write .*manifest\.json: it is a directory/);
+    for (const [damage, words] of [
+      [
+        () => writeFileSync(path, readFileSync(path, 'utf8').replace('height', 'hEight')),
+        /does not match manifest\.json/,
+      ],
+      [() => truncateSync(path, 3), /does not match manifest\.json/],
+      [() => rmSync(path), /was changed or removed after it was written/],
+      [
+        () => writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] })),
+        /has no manifest\.json of an/,
+      ],
+      [() => rmSync(list), /has no manifest\.json of an export/],
+      [() => mkdirSync(list), /Cannot write .*manifest\.json: it is a directory/],
+    ] as const) {
+      damage();
+      expect(await resumed()).toMatch(words);
+    }
   });
 
   it.each([
@@ -269,10 +225,7 @@ describe('a directory', () => {
     [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
     [['--role', 'payer'], /Add --account ADDRESS\.$/],
     [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],
-    [
-      ['--output', 'x', '--account', ODD_PAYER, '--role', 'king'],
-      /^invalid role: expected payer, .*, got "king"/,
-    ],
+    [['--output', 'x', '--account', ODD_PAYER, '--role', 'king'], /^invalid role: .*, got "king"/],
     [['--output', 'x', '--columns', 'gaslimit'], /Unknown column "gaslimit".*Did you mean gas_limit\?/],
     [['--output', 'x', '--columns', 'script', '--no-scripts'], /leaves none of the --columns/],
     [['--output', 'x', '--format', 'xlsx'], /is not one of ndjson, csv, parquet/],
@@ -315,12 +268,10 @@ describe('what files are made of', () => {
   });
 
   it('is hashed: a collection that is not what its block guarantees is no row of any file', async () => {
-    const damaged = mkdtempSync(join(scratchDirectory(), 'damaged-'));
+    const damaged = scratchDirectory();
     const at = blocks.findIndex(({ collections }) => collections.length > 1);
-    const changed = blocks.map(({ block, collections }, index) =>
-      index === at
-        ? { block, collections: collections.map((each, place) => swapped(each, place)) }
-        : { block, collections },
+    const changed = blocks.map((each, index) =>
+      index === at ? { ...each, collections: each.collections.map(swapped) } : each,
     );
     await writeStore(damaged, changed);
     for (const flags of ['--format parquet', '--compress gzip'].map((each) => each.split(' '))) {

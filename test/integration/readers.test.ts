@@ -32,9 +32,8 @@ async function served(
     { path: `${dataDir}/index`, chainId: 'flow-localnet', accounts: true, isShared: true },
     { logger, clock: systemClock },
   );
-  await store.initialise({
-    ...{ schemaVersion: 1, chainId: 'flow-localnet', firstHeight: FIRST, createdBy: 'test', sporks: [] },
-  });
+  const meta = { schemaVersion: 1, chainId: 'flow-localnet', createdBy: 'test', sporks: [] };
+  await store.initialise({ ...meta, firstHeight: FIRST });
   const readers = keepReaderThread(readerOptions({ forward: nodes !== undefined }, dataDir), {
     ...{ clock: systemClock, logger, start: startReader },
     metrics: createMetrics({ version: '', node: '' }),
@@ -70,44 +69,28 @@ describe.each([
   ['on this thread', readersHere],
   ['on a thread of their own, as built', readerStarter()],
 ])('readers %s', (_name, startReader) => {
-  it('pass calls on at the rate that the indexer leaves, to nodes that it may ask', async () => {
+  it('pass calls on at the rate that the indexer leaves, to nodes that it may ask, or say that these take no more', async () => {
     const node = await RawNode.start({ [SCRIPT]: (call, request) => answer(call, request) });
     const network = await networkOf([node]);
     const asked: string[] = [];
-    const { probe } = await served(
-      startReader,
-      {
-        admission: {
-          admit: (name, call, signal) => {
-            asked.push(call.method);
-            return network.forwardingAdmission.admit(name, call, signal);
-          },
-        },
-      },
-      () => network.live().map(({ endpoint }) => endpoint),
-    );
+    const admit: ReaderSources['admission']['admit'] = (name, call, signal) =>
+      asked.push(call.method) > 1
+        ? Promise.resolve('busy')
+        : network.forwardingAdmission.admit(name, call, signal);
+    const nodes = () => network.live().map(({ endpoint }) => endpoint);
+    const { probe } = await served(startReader, { admission: { admit } }, nodes);
     expect(await probe.raw(SCRIPT, Buffer.from([1, 2, 3]))).toEqual(Buffer.from([1, 2, 3]));
     expect(asked).toEqual(['ExecuteScriptAtLatestBlock']);
-  });
-
-  it('say that the nodes take no more', async () => {
-    const node = await RawNode.start({});
-    const network = await networkOf([node]);
-    const { probe } = await served(startReader, {}, () => network.live().map(({ endpoint }) => endpoint));
-    expect(await refusalOf(probe.raw(SCRIPT, Buffer.alloc(0)))).toMatchObject({
-      code: 'RESOURCE_EXHAUSTED',
-    });
+    expect((await refusalOf(probe.raw(SCRIPT, Buffer.alloc(0)))).code).toBe('RESOURCE_EXHAUSTED');
   });
 });
 
 describe('a reader thread', () => {
   it('whose port is taken is refused with the flag that mends it', async () => {
     const { port } = await served(readersHere);
-    await expect(
-      served((options) =>
-        readersHere({ ...options, config: { ...options.config, api: { ...options.config.api, port } } }),
-      ),
-    ).rejects.toMatchObject(refusal('configuration', '--api-port'));
+    const again: StartReader = ({ config, ...options }) =>
+      readersHere({ ...options, config: { ...config, api: { ...config.api, port } } });
+    await expect(served(again)).rejects.toMatchObject(refusal('configuration', '--api-port'));
   });
 
   it('that is closed before it served says so', async () => {

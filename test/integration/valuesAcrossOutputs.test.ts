@@ -40,18 +40,15 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const fromBase64 = (text: unknown): string => hex(Buffer.from(String(text), 'base64'));
 const address = (bytes: Uint8Array): string => hex(bytes).slice(-16).padStart(16, '0');
 const nanosOf = ({ seconds, nanos }: Timestamp): bigint => seconds * 1_000_000_000n + BigInt(nanos);
-/** RFC 3339 with any number of digits. */
 const nanosIn = (text: unknown): bigint => {
   const [, whole = '', digits = ''] = /^([^.]+?)(?:\.(\d+))?Z$/.exec(String(text)) ?? [];
   return BigInt(Date.parse(`${whole}Z`)) * 1_000_000n + BigInt(digits.padEnd(9, '0'));
 };
-const signature = (given: Row, bytes: (value: unknown) => string): string =>
-  [
-    given['address'],
-    given['key_index'],
-    bytes(given['signature']),
-    bytes(given['extension_data'] ?? ''),
-  ].join();
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex');
+const signaturesIn = (row: Row, name: string, bytes: (value: unknown) => string): string[] =>
+  (row[name] as readonly Row[]).map(({ address, key_index, signature, extension_data }) =>
+    [address, key_index, bytes(signature), bytes(extension_data ?? '')].join(),
+  );
 const byPlace = (left: { readonly place: string }, right: { readonly place: string }): number =>
   left.place < right.place ? -1 : 1;
 const placeOf = (row: Row): string =>
@@ -80,7 +77,7 @@ const expected: readonly Value[] = blocks
           authorizers: body.authorizers.map(address),
           reference_block_id: hex(body.referenceBlockId).slice(0, 64).padEnd(64, '0'),
           ...{ gas_limit: String(body.gasLimit), script: hex(body.script) },
-          script_sha256: createHash('sha256').update(body.script).digest('hex'),
+          script_sha256: sha256(body.script),
           arguments: body.arguments.map(hex),
           payload_signatures: signatures(body.payloadSignatures),
           envelope_signatures: signatures(body.envelopeSignatures),
@@ -93,34 +90,23 @@ const expected: readonly Value[] = blocks
 /** What Flow's REST form of a transaction says; lines of `export` have it too. */
 function fromRest(body: Row): Omit<Value, 'place' | 'block_id' | 'time'> {
   const key = body['proposal_key'] as Row;
-  const list = (name: string): readonly unknown[] => body[name] as readonly unknown[];
   return {
     ...(body as { id: string; payer: string; reference_block_id: string; gas_limit: string }),
-    proposer: key['address'] as string,
-    key_index: key['key_index'] as string,
-    sequence_number: key['sequence_number'] as string,
-    authorizers: list('authorizers') as string[],
+    ...{ proposer: String(key['address']), key_index: String(key['key_index']) },
+    sequence_number: String(key['sequence_number']),
+    authorizers: body['authorizers'] as string[],
     script: fromBase64(body['script']),
-    script_sha256: createHash('sha256')
-      .update(Buffer.from(String(body['script']), 'base64'))
-      .digest('hex'),
-    arguments: list('arguments').map(fromBase64),
-    payload_signatures: list('payload_signatures').map((each) => signature(each as Row, fromBase64)),
-    envelope_signatures: list('envelope_signatures').map((each) => signature(each as Row, fromBase64)),
+    script_sha256: sha256(Buffer.from(String(body['script']), 'base64')),
+    arguments: (body['arguments'] as unknown[]).map(fromBase64),
+    payload_signatures: signaturesIn(body, 'payload_signatures', fromBase64),
+    envelope_signatures: signaturesIn(body, 'envelope_signatures', fromBase64),
   };
 }
 
 /** A row of the table "transactions", of any format: only its text, numbers and bytes differ, as told. */
-function fromTable(
-  row: Row,
-  {
-    bytes,
-    nanos,
-  }: { readonly bytes: (value: unknown) => string; readonly nanos: ReadonlyMap<string, bigint> },
-): Value {
+function fromTable(row: Row, bytes: (value: unknown) => string, nanos: ReadonlyMap<string, bigint>): Value {
   const text = (value: unknown): string => hex(Buffer.from(String(value)));
   const list = (name: string): readonly unknown[] => row[name] as readonly unknown[];
-  const signatures = (name: string): string[] => list(name).map((each) => signature(each as Row, bytes));
   const height = String(row['height']);
   return {
     ...{ place: placeOf(row), id: String(row['id']), block_id: String(row['block_id']) },
@@ -133,8 +119,8 @@ function fromTable(
     script: row['script'] === null ? bytes(row['script_binary']) : text(row['script']),
     script_sha256: String(row['script_sha256']),
     arguments: row['arguments'] === null ? list('arguments_binary').map(bytes) : list('arguments').map(text),
-    payload_signatures: signatures('payload_signatures'),
-    envelope_signatures: signatures('envelope_signatures'),
+    payload_signatures: signaturesIn(row, 'payload_signatures', bytes),
+    envelope_signatures: signaturesIn(row, 'envelope_signatures', bytes),
   };
 }
 
@@ -157,15 +143,12 @@ describe('the same blocks', () => {
       const answer = await served.get(`/v1/blocks?height=${block.height}`);
       const [{ header }] = answer.body as [{ header: { id: string; timestamp: string } }];
       for (const [collection_index, { id }] of collections.entries()) {
-        const { transactions } = (await served.get(`/v1/collections/${id}?expand=transactions`)).body as {
-          transactions: Row[];
-        };
-        for (const [transaction_index, body] of transactions.entries()) {
+        const { body } = await served.get(`/v1/collections/${id}?expand=transactions`);
+        for (const [transaction_index, each] of (body as { transactions: Row[] }).transactions.entries())
           found.push({
             place: placeOf({ height: block.height, collection_index, transaction_index }),
-            ...{ block_id: header.id, time: String(nanosIn(header.timestamp)), ...fromRest(body) },
+            ...{ block_id: header.id, time: String(nanosIn(header.timestamp)), ...fromRest(each) },
           });
-        }
       }
     }
     expect(found.map(only)).toEqual(expected);
@@ -179,12 +162,8 @@ describe('the same blocks', () => {
     const found = linesOf(out)
       .filter(({ kind }) => kind === 'transaction')
       .map((line) => ({
-        ...{
-          place: placeOf(line),
-          block_id: String(line['block_id']),
-          time: String(nanosIn(line['timestamp'])),
-        },
-        ...fromRest(line['transaction'] as Row),
+        ...{ place: placeOf(line), block_id: String(line['block_id']) },
+        ...{ time: String(nanosIn(line['timestamp'])), ...fromRest(line['transaction'] as Row) },
       }));
     expect(found.map(only)).toEqual(expected);
     const { url } = await postgres.filled(FIRST, blocks);
@@ -193,32 +172,24 @@ describe('the same blocks', () => {
   });
 
   it('are the same in CSV, in flat lines of JSON and in Parquet', async () => {
-    const flat = await exported(
-      ...['--columns', 'transactions.*,blocks.height,blocks.timestamp,blocks.timestamp_nanos'],
-    );
-    const lines = linesOf(
-      readFileSync(join(flat, 'lines', `lines-${padded(FIRST)}-${padded(LAST)}.ndjson`), 'utf8'),
-    );
+    const columns = 'transactions.*,blocks.height,blocks.timestamp,blocks.timestamp_nanos';
+    const flat = await exported('--columns', columns);
+    const name = `lines-${padded(FIRST)}-${padded(LAST)}.ndjson`;
+    const lines = linesOf(readFileSync(join(flat, 'lines', name), 'utf8'));
+    const flatBlocks = lines.filter(({ kind }) => kind === 'block');
     const nanos = new Map(
-      lines
-        .filter(({ kind }) => kind === 'block')
-        .map((line) => [String(line['height']), BigInt(Number(line['timestamp_nanos']))]),
+      flatBlocks.map((line) => [String(line['height']), BigInt(Number(line['timestamp_nanos']))]),
     );
     expect(nanos.size).toBe(blocks.length);
     const fromText = (row: Row): Value =>
-      fromTable({ ...row, timestamp: nanosIn(row['timestamp']) / 1000n }, { bytes: fromBase64, nanos });
+      fromTable({ ...row, timestamp: nanosIn(row['timestamp']) / 1000n }, fromBase64, nanos);
     const flatRows = lines.filter(({ kind }) => kind === 'transaction');
     expect(flatRows.map(fromText).sort(byPlace).map(only)).toEqual(expected);
 
     const names = Object.keys(flatRows[0] ?? {}).filter((name) => name !== 'kind');
     const csv = await exported('--format', 'csv', '--compress', 'gzip');
-    const listed = [
-      'authorizers',
-      'arguments',
-      'arguments_binary',
-      'payload_signatures',
-      'envelope_signatures',
-    ];
+    const texts = ['authorizers', 'arguments', 'arguments_binary'];
+    const listed = [...texts, 'payload_signatures', 'envelope_signatures'];
     const csvRows = (await duckdb(
       `select * replace (hex(script) as script) from read_csv('${csv}/transactions/*.csv.gz', header = true, auto_detect = false, delim = ',', quote = '"', escape = '"',
          new_line = '\\n', allow_quoted_nulls = false, columns = {${names.map((name) => `'${name}': 'VARCHAR'`).join()}})`,
@@ -238,14 +209,11 @@ describe('the same blocks', () => {
          list_transform(arguments_binary, b -> hex(b)) as arguments_binary, ${inHex('payload_signatures')}, ${inHex('envelope_signatures')})
        from '${parquet}/transactions/*.parquet'`,
     );
-    const fromParquet = (row: Row): Value =>
-      fromTable(
-        {
-          ...{ ...row, timestamp: BigInt(String(row['timestamp'])) },
-          script: row['script'] === null ? null : Buffer.from(row['script'] as string, 'hex').toString(),
-        },
-        { bytes: (value) => String(value).toLowerCase(), nanos },
-      );
+    const fromParquet = (row: Row): Value => {
+      const script = row['script'] === null ? null : Buffer.from(row['script'] as string, 'hex').toString();
+      const read = { ...row, timestamp: BigInt(String(row['timestamp'])), script };
+      return fromTable(read, (value) => String(value).toLowerCase(), nanos);
+    };
     expect(parquetRows.map(fromParquet).sort(byPlace).map(only)).toEqual(expected);
   });
 
@@ -267,9 +235,8 @@ describe('the same blocks', () => {
     // A timestamp of PostgreSQL has microseconds. Arguments and signatures are in the bodies alone.
     const wanted = expected.map(
       ({ time, arguments: _, payload_signatures: __, envelope_signatures: ___, ...value }) => {
-        const [height, collection_index, transaction_index] = value.place
-          .split('/')
-          .map((part) => String(Number(part)));
+        const places = value.place.split('/').map((part) => String(Number(part)));
+        const [height, collection_index, transaction_index] = places;
         const nanos = BigInt(time);
         const micros = String((nanos - (((nanos % 1000n) + 1000n) % 1000n)) / 1000n);
         return { ...value, ...{ height, collection_index, transaction_index, micros } };

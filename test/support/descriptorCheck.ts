@@ -8,19 +8,18 @@ export interface FileShape {
   syntax?: string;
   messageType?: MessageShape[];
   enumType?: EnumShape[];
-  service?: {
-    name: string;
-    method?: {
-      name: string;
-      inputType: string;
-      outputType: string;
-      clientStreaming?: boolean;
-      serverStreaming?: boolean;
-    }[];
-  }[];
+  service?: { name: string; method?: MethodShape[] }[];
 }
 
-export interface MessageShape {
+interface MethodShape {
+  name: string;
+  inputType: string;
+  outputType: string;
+  clientStreaming?: boolean;
+  serverStreaming?: boolean;
+}
+
+interface MessageShape {
   name: string;
   field?: FieldShape[];
   nestedType?: MessageShape[];
@@ -29,7 +28,7 @@ export interface MessageShape {
   options?: { mapEntry?: boolean };
 }
 
-export interface FieldShape {
+interface FieldShape {
   name: string;
   number: number;
   label: number;
@@ -55,18 +54,17 @@ export function decodeFile(encoded: Uint8Array): FileShape {
 
 interface Types {
   readonly messages: readonly (readonly [name: string, message: MessageShape])[];
-  readonly enums: readonly string[];
+  readonly enums: readonly (readonly [name: string, one: EnumShape])[];
 }
 
 /** By their full names, and those within them. */
-function typesOf(scope: string, messages: MessageShape[] = [], enums: EnumShape[] = []): Types {
+export function typesOf(scope: string, messages: MessageShape[] = [], enums: EnumShape[] = []): Types {
   const within = messages.map((one) => typesOf(`${scope}.${one.name}`, one.nestedType, one.enumType));
+  const named = <T extends { name: string }>(all: T[]) =>
+    all.map((one) => [`${scope}.${one.name}`, one] as const);
   return {
-    messages: [
-      ...messages.map((one) => [`${scope}.${one.name}`, one] as const),
-      ...within.flatMap((inner) => inner.messages),
-    ],
-    enums: [...enums.map(({ name }) => `${scope}.${name}`), ...within.flatMap((inner) => inner.enums)],
+    messages: [...named(messages), ...within.flatMap((inner) => inner.messages)],
+    enums: [...named(enums), ...within.flatMap((inner) => inner.enums)],
   };
 }
 
@@ -78,14 +76,12 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
   const faults: string[] = [];
   const names = files.map(({ name }) => name);
   if (new Set(names).size < names.length) faults.push('a file is there twice');
-  const all = files.map((file) => ({
-    file,
-    ...typesOf(file.package ?? '', file.messageType, file.enumType),
-  }));
+  const typesIn = (file: FileShape) => typesOf(file.package ?? '', file.messageType, file.enumType);
+  const all = files.map((file) => ({ file, ...typesIn(file) }));
   const homes = new Map<string, { readonly file: string; readonly type: number }>(
     all.flatMap(({ file, messages, enums }) => [
       ...messages.map(([name]) => [`.${name}`, { file: file.name, type: MESSAGE }] as const),
-      ...enums.map((name) => [`.${name}`, { file: file.name, type: ENUM }] as const),
+      ...enums.map(([name]) => [`.${name}`, { file: file.name, type: ENUM }] as const),
     ]),
   );
   for (const { file, messages } of all) {
@@ -122,7 +118,7 @@ function messageFaults(scope: string, message: MessageShape): string[] {
   const odd = entries.filter((entry) => {
     const users = fields.filter((field) => field.typeName === `.${scope}.${entry.name}`);
     const isNamed = users.every(
-      (user) => user.label === REPEATED && entry.name === `${capital(jsonName(user.name))}Entry`,
+      (user) => user.label === REPEATED && entry.name === `${jsonName(`_${user.name}`)}Entry`,
     );
     const parts = (entry.field ?? []).map(({ name, number }) => `${name} ${number}`);
     return users.length !== 1 || !isNamed || parts.join() !== 'key 1,value 2';
@@ -136,8 +132,4 @@ function messageFaults(scope: string, message: MessageShape): string[] {
 
 function jsonName(name: string): string {
   return name.replaceAll(/_+([^_]?)/g, (_, letter: string) => letter.toUpperCase());
-}
-
-function capital(text: string): string {
-  return `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
 }

@@ -24,17 +24,15 @@ export class RawNode {
   /** Paths of the calls that came, in order; those by which it is asked who it is left out. */
   readonly calls: string[] = [];
   readonly #handlers: Readonly<Record<string, RawHandler>>;
-  readonly #chainId: string;
   #server: Server | undefined;
 
-  constructor(handlers: Readonly<Record<string, RawHandler>>, chainId = 'flow-localnet') {
+  constructor(handlers: Readonly<Record<string, RawHandler>>) {
     this.#handlers = handlers;
-    this.#chainId = chainId;
   }
 
   /** Until the end of the test. */
-  static async start(handlers: Readonly<Record<string, RawHandler>>, chainId?: string): Promise<RawNode> {
-    const node = new RawNode(handlers, chainId);
+  static async start(handlers: Readonly<Record<string, RawHandler>>): Promise<RawNode> {
+    const node = new RawNode(handlers);
     await node.start();
     atEnd(() => node.stop());
     return node;
@@ -58,7 +56,7 @@ export class RawNode {
       server.register(path, take, asItIs, asItIs, 'bidi');
     };
     for (const [path, handler] of Object.entries(this.#handlers)) register(path, handler, true);
-    const chain = new WireWriter().text(1, this.#chainId).finish();
+    const chain = new WireWriter().text(1, 'flow-localnet').finish();
     register('/flow.access.AccessAPI/GetNetworkParameters', (call) => answer(call, chain), false);
     const info = new WireWriter()
       .text(1, 'v1')

@@ -131,30 +131,30 @@ export function apiServerOver(
   const { clock = systemClock, status = { range, status: () => statusWith(range()) } } = parts;
   const feed = feedOver({ reader, status, clock });
   const logger = new RecordingLogger();
+  const metrics = createReaderMetrics();
   const failures: unknown[] = [];
   const server = apiServer(
     { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '0.1.0', ...parts },
     {
-      ...{ reader, status, feed, clock, logger, work: workOfStore(reader, range) },
-      metrics: createReaderMetrics(),
+      ...{ reader, status, feed, clock, logger, metrics, work: workOfStore(reader, range) },
       fail: (error) => failures.push(error),
       ...parts,
     },
   );
-  return { server, feed, logger, failures };
+  return { server, feed, logger, metrics, failures };
 }
 
 type Parts = Partial<ApiServerOptions> & {
   /** More of the status than the test's default. */
   readonly told?: Partial<StatusDocument>;
   readonly clock?: Clock;
-  readonly metrics?: ReaderMetrics;
 };
 
 /** The API server over a store in memory that holds a chain, until the end of the test. */
 export class ServedChain extends IndexedChain {
   readonly feed: ChangeFeed;
   readonly logger: RecordingLogger;
+  readonly metrics: ReaderMetrics;
   port = 0;
   readonly #server: ReturnType<typeof apiServerOver>['server'];
   readonly #failures: unknown[];
@@ -170,6 +170,7 @@ export class ServedChain extends IndexedChain {
     this.#failures = made.failures;
     this.feed = made.feed;
     this.logger = made.logger;
+    this.metrics = made.metrics;
     this.onChanged = () => made.feed.notify();
   }
 

@@ -26,16 +26,13 @@ export function grpcServerOver(
   const status = { range };
   const feed = feedOver({ reader: store, status, clock });
   const logger = new RecordingLogger();
+  const metrics = createReaderMetrics();
   const failures: unknown[] = [];
   const server = new GrpcApiServer(
+    { host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [], ...parts },
     {
-      ...{ host: '127.0.0.1', port: 0, chainId: 'flow-localnet', version: '1.2.3', accessNodes: [] },
-      ...parts,
-    },
-    {
-      ...{ store, clock, feed, status, logger, fail: (error) => failures.push(error) },
-      ...{ health: { readiness: () => ({ ready: true }) }, metrics: createReaderMetrics() },
-      ...parts,
+      ...{ store, clock, feed, status, logger, metrics, fail: (error) => failures.push(error) },
+      ...{ health: { readiness: () => ({ ready: true }) }, ...parts },
     },
   );
   atEnd(async () => {
@@ -43,7 +40,7 @@ export function grpcServerOver(
     await server.close();
     if (failures.length > 0) throw failures[0];
   });
-  return { server, feed, logger, failures };
+  return { server, feed, logger, metrics, failures };
 }
 
 /** The same, listening. `probe` makes a client. */
@@ -66,14 +63,10 @@ export async function servedOverGrpc(
   { sealed, head, ...parts }: Parts & Partial<Heads> = {},
 ) {
   const top = (chain[0]?.block.height ?? 0) + chain.length - 1;
-  const index = await IndexedChain.of(chain, {
-    sealed: sealed === undefined ? top : sealed,
-    head: head ?? top,
-  });
-  const served = await grpcOver(index.store, () => index.range, {
-    accessNodes: ['grpc://node:9000'],
-    ...parts,
-  });
+  const heads = { sealed: sealed === undefined ? top : sealed, head: head ?? top };
+  const index = await IndexedChain.of(chain, heads);
+  const given = { accessNodes: ['grpc://node:9000'], ...parts };
+  const served = await grpcOver(index.store, () => index.range, given);
   index.onChanged = () => served.feed.notify();
   return { ...served, index };
 }

@@ -22,7 +22,7 @@ interface Page {
   readonly next_cursor: string | null;
 }
 
-const pageOf = async (served: ServedChain, path: string): Promise<Page> => {
+const pageOf = async (path: string): Promise<Page> => {
   const { status, headers, body } = await served.get(`/accounts/${path}`);
   expect(status).toBe(200);
   expect(headers.get('cache-control')).toBe('no-store');
@@ -32,26 +32,25 @@ const pageOf = async (served: ServedChain, path: string): Promise<Page> => {
 /** What is refused: openApi.test.ts. */
 describe('/accounts/{address}/transactions', () => {
   it('takes an address in every form, and says what the account is in each transaction', async () => {
-    const newest = await pageOf(served, `${payer}/transactions`);
+    const newest = await pageOf(`${payer}/transactions`);
     expect(newest.transactions).toHaveLength(20);
     expect(newest.transactions[0]?.roles).toEqual(['payer', 'proposer', 'authorizer']);
-    for (const form of [`0x${payer}`, payer.toUpperCase(), `0x${payer.toUpperCase()}`]) {
-      expect(await pageOf(served, `${form}/transactions`)).toEqual(newest);
-    }
-    expect((await pageOf(served, `${authorizer}/transactions?role=payer`)).transactions).toEqual([]);
-    const [other] = (await pageOf(served, `${authorizer}/transactions?role=authorizer`)).transactions;
+    for (const form of [`0x${payer}`, payer.toUpperCase(), `0x${payer.toUpperCase()}`])
+      expect(await pageOf(`${form}/transactions`)).toEqual(newest);
+    expect((await pageOf(`${authorizer}/transactions?role=payer`)).transactions).toEqual([]);
+    const [other] = (await pageOf(`${authorizer}/transactions?role=authorizer`)).transactions;
     expect(other?.roles).toEqual(['authorizer']);
   });
 
   it('says how far down it answers, and leads on to what is not covered yet', async () => {
     served.store.switchAccountsOn(115);
-    const page = await pageOf(served, `${payer}/transactions?limit=50`);
+    const page = await pageOf(`${payer}/transactions?limit=50`);
     expect(page).toMatchObject({ covered: { from: 115, to: 129 }, complete: false });
     const expected = everyTransactionOf(payer, chain).map(({ id }) => id);
     expect(page.transactions.map(({ id }) => id)).toEqual(expected.slice(0, 15));
     // Later, from the same place.
     served.store.switchAccountsOn();
-    const rest = await pageOf(served, `${payer}/transactions?limit=50&cursor=${page.next_cursor}`);
+    const rest = await pageOf(`${payer}/transactions?limit=50&cursor=${page.next_cursor}`);
     expect(rest.transactions.map(({ id }) => id)).toEqual(expected.slice(15));
     expect(rest).toMatchObject({ complete: true, next_cursor: null });
   });
@@ -62,19 +61,19 @@ describe('/accounts/{address}/transactions', () => {
     const idsOf = ({ transactions }: Page) => transactions.map(({ id }) => id);
     const path = `${payer}/transactions?finality=proven`;
     served.range = { ...served.range, proven: { from: 104, to: 118 } };
-    const whole = await pageOf(served, `${path}&limit=50`);
+    const whole = await pageOf(`${path}&limit=50`);
     expect(whole).toMatchObject({ covered: { from: 104, to: 118 }, complete: true, next_cursor: null });
     expect(idsOf(whole)).toEqual(within);
-    const first = await pageOf(served, `${path}&limit=10`);
-    const rest = await pageOf(served, `${path}&limit=10&cursor=${first.next_cursor}`);
+    const first = await pageOf(`${path}&limit=10`);
+    const rest = await pageOf(`${path}&limit=10&cursor=${first.next_cursor}`);
     expect([...idsOf(first), ...idsOf(rest)]).toEqual(within);
     expect(rest.next_cursor).toBeNull();
     // A cursor of a page of everything may be above.
-    const newest = await pageOf(served, `${payer}/transactions?limit=2`);
+    const newest = await pageOf(`${payer}/transactions?limit=2`);
     expect(newest.transactions.map(({ id }) => id)).toEqual(all.slice(0, 2).map(({ id }) => id));
-    expect(idsOf(await pageOf(served, `${path}&limit=50&cursor=${newest.next_cursor}`))).toEqual(within);
+    expect(idsOf(await pageOf(`${path}&limit=50&cursor=${newest.next_cursor}`))).toEqual(within);
 
     served.range = { ...served.range, proven: { from: 0, to: -1 } };
-    expect(idsOf(await pageOf(served, path))).toEqual([]);
+    expect(idsOf(await pageOf(path))).toEqual([]);
   });
 });

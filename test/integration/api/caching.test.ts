@@ -11,9 +11,7 @@ const SEALED = 105;
 const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50));
 /** Heights 100 to 109; the first collection of each is large enough to be compressed. */
 const chain = chainOf(FIRST, 10, (index) => [
-  Array.from({ length: 30 }, (__, place) =>
-    transactionWith({ script, gasLimit: BigInt(100 * index + place) }),
-  ),
+  Array.from({ length: 30 }, (_, at) => transactionWith({ script, gasLimit: BigInt(100 * index + at) })),
   [transactionWith({ gasLimit: BigInt(5000 + index) })],
 ]);
 const [block] = chain;
@@ -101,18 +99,17 @@ describe('where a token is needed', () => {
     const secrets = guarded(tokensFor);
     const served = await ServedChain.start(chain, { sealed: SEALED, head: 120 }, { secrets });
     const isOpen = !expected.startsWith('private');
-    for (const method of ['GET', 'HEAD']) {
-      for (const encoding of ['gzip', 'identity']) {
-        const headers = { authorization, 'accept-encoding': encoding };
-        const answer = await served.get(path, { method, headers });
-        expect(answer.headers.get('cache-control')).toBe(expected);
-        if (!isOpen) expect(answer.headers.get('vary')).toBe('accept-encoding, authorization');
-        const tag = answer.headers.get('etag');
-        if (tag === null) continue;
-        const held = await served.get(path, { method, headers: { ...headers, 'if-none-match': tag } });
-        expect([held.status, held.headers.get('cache-control')]).toEqual([304, expected]);
-        expect(held.headers.get('vary')).toBe(answer.headers.get('vary'));
-      }
+    for (const asked of ['GET gzip', 'HEAD gzip', 'GET identity', 'HEAD identity']) {
+      const [method = '', encoding = ''] = asked.split(' ');
+      const headers = { authorization, 'accept-encoding': encoding };
+      const answer = await served.get(path, { method, headers });
+      expect(answer.headers.get('cache-control')).toBe(expected);
+      if (!isOpen) expect(answer.headers.get('vary')).toBe('accept-encoding, authorization');
+      const tag = answer.headers.get('etag');
+      if (tag === null) continue;
+      const held = await served.get(path, { method, headers: { ...headers, 'if-none-match': tag } });
+      expect([held.status, held.headers.get('cache-control')]).toEqual([304, expected]);
+      expect(held.headers.get('vary')).toBe(answer.headers.get('vary'));
     }
     const refused = await served.get(path);
     if (refused.status === 401) expect(refused.headers.get('cache-control')).toBe('no-store');
@@ -150,23 +147,13 @@ describe('tags', () => {
 
   it('are strong, the same for the same answer, and others for every other answer', async () => {
     const paths = [
-      '/v1/blocks?height=100',
-      '/v1/blocks?height=100&expand=payload',
-      '/v1/blocks?height=100&select=header',
-      '/v1/blocks?height=100&select=header.id',
-      '/v1/blocks?height=101',
-      '/v1/blocks?height=100,101',
-      '/v1/blocks?height=101,100',
-      `/v1/blocks/${idAt(100)}/payload`,
-      '/v1/blocks/100/collections',
-      '/v1/blocks/100/collections?expand=transactions',
-      `/v1/transactions?block_id=${idAt(100)}`,
-      `/v1/collections/${large}`,
-      `/v1/collections/${large}?expand=transactions`,
-      `/v1/transactions/${transaction}`,
-      '/v1/network/parameters',
-      '/v1/node_version_info',
-    ];
+      ...['blocks?height=100', 'blocks?height=100&expand=payload', 'blocks?height=100&select=header'],
+      ...['blocks?height=100&select=header.id', 'blocks?height=101', 'blocks?height=100,101'],
+      ...['blocks?height=101,100', `blocks/${idAt(100)}/payload`, 'blocks/100/collections'],
+      ...['blocks/100/collections?expand=transactions', `transactions?block_id=${idAt(100)}`],
+      ...[`collections/${large}`, `collections/${large}?expand=transactions`],
+      ...[`transactions/${transaction}`, 'network/parameters', 'node_version_info'],
+    ].map((path) => `/v1/${path}`);
     const tags = await Promise.all(paths.map((path) => tagOf(served, path)));
     for (const tag of tags) expect(tag).toMatch(/^"[\w-]{22}"$/);
     expect(new Set(tags).size).toBe(paths.length);
@@ -200,11 +187,9 @@ describe('tags', () => {
       expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
     }
     // Nothing is there to be held.
-    const unknown = await served.get(`/v1/transactions/${idOf('nothing')}`, {
-      headers: { 'if-none-match': '*' },
-    });
-    expect(unknown.status).toBe(404);
-    expect((await served.get('/status', { headers: { 'if-none-match': '*' } })).status).toBe(200);
+    const headers = { 'if-none-match': '*' };
+    expect((await served.get(`/v1/transactions/${idOf('nothing')}`, { headers })).status).toBe(404);
+    expect((await served.get('/status', { headers })).status).toBe(200);
   });
 });
 

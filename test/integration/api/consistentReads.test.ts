@@ -1,13 +1,21 @@
+import { ok as assert } from 'node:assert/strict';
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { ChangingIndex, ExchangeableIndex } from '../../support/changingIndex.js';
-import type { Change } from '../../support/changingIndex.js';
+import type { IndexedRange } from '../../../src/api/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { LevelIndexStore, SCHEMA_VERSION } from '../../../src/storage/index.js';
+import type { IndexStore } from '../../../src/storage/index.js';
+import type { CommitBatch } from '../../../src/storage/port/RangeStore.js';
+import { DISK_PATH, DiskDatabase, SimulatedDisk } from '../../simulation/SimulatedDisk.js';
+import { accountsOff } from '../../support/accountsOff.js';
 import { atEnd } from '../../support/cleanup.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import { getJson } from '../../support/httpProbe.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
 import { apiServerOver } from '../../support/servedChain.js';
 import { grpcOver } from '../../support/servedOverGrpc.js';
 import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { standIn } from '../../support/standIn.js';
 
 /** Some thousand requests, one after the other. */
 const TIMEOUT_MS = 300_000;
@@ -22,30 +30,116 @@ const chain = chainOf(FIRST, 9, (index) => [
 const top = FIRST + chain.length - 1;
 const entry = (height: number) => chain[height - FIRST]!;
 
-function commit(latestIndexedHeight: number, ...heights: number[]): Change[] {
-  return [{ kind: 'begin', batch: { blocks: heights.map(entry), latestIndexedHeight } }, { kind: 'end' }];
+/** What happens to the index beside its readers; `begin` and `end` are the halves of a commit. */
+type Change =
+  | { readonly kind: 'heads'; readonly sealed: number; readonly head: number }
+  | { readonly kind: 'begin'; readonly batch: CommitBatch }
+  | { readonly kind: 'end' };
+
+function commit(latestIndexedHeight: number, heights: readonly number[], more: object = {}): Change[] {
+  const batch = { blocks: heights.map(entry), latestIndexedHeight, ...more };
+  return [{ kind: 'begin', batch }, { kind: 'end' }];
 }
-const spork = { rootHeight: 107, sporkId: idOf('spork') };
-const options = {
-  firstHeight: FIRST,
-  sporks: [{ rootHeight: 90, sporkId: idOf('earlier spork') }],
-  changes: [
-    ...commit(101, 100, 101),
-    { kind: 'heads', sealed: 100, head: 104 },
-    ...commit(102, 102),
-    { kind: 'heads', sealed: 102, head: 106 },
-    // Above a gap, which closes after it.
-    ...commit(102, 104),
-    ...commit(104, 103),
-    { kind: 'heads', sealed: 104, head: 108 },
-    { kind: 'begin', batch: { blocks: [entry(107)], latestIndexedHeight: 104, spork } },
-    { kind: 'end' },
-    ...commit(105, 105),
-    ...commit(107, 106),
-    { kind: 'heads', sealed: 107, head: 108 },
-    ...commit(108, 108),
-  ] satisfies Change[],
-};
+const changes: readonly Change[] = [
+  ...commit(101, [100, 101]),
+  { kind: 'heads', sealed: 100, head: 104 },
+  ...commit(102, [102]),
+  { kind: 'heads', sealed: 102, head: 106 },
+  // Above a gap, which closes after it.
+  ...commit(102, [104]),
+  ...commit(104, [103]),
+  { kind: 'heads', sealed: 104, head: 108 },
+  ...commit(104, [107], { spork: { rootHeight: 107, sporkId: idOf('spork') } }),
+  ...commit(105, [105]),
+  ...commit(107, [106]),
+  { kind: 'heads', sealed: 107, head: 108 },
+  ...commit(108, [108]),
+];
+
+/** A database whose reads are held up before and after, and whose writes, once on disk, are told of later. */
+class HeldUpDatabase extends DiskDatabase {
+  holdUp = (): Promise<void> => Promise.resolve();
+  untold = (): Promise<void> => Promise.resolve();
+
+  protected override async read<T>(answer: () => T): Promise<T> {
+    await this.holdUp();
+    const found = answer();
+    await this.holdUp();
+    return found;
+  }
+
+  protected override async write(...batch: Parameters<DiskDatabase['write']>): Promise<void> {
+    await super.write(...batch);
+    await this.untold();
+  }
+}
+
+/**
+ * The real store over a disk in memory, and the heads of its chain, that go through the changes one by one: those that
+ * `between` counts out happen while a read of the store is under way, before the database has looked and after it has.
+ */
+class ChangingIndex {
+  readonly store: LevelIndexStore;
+  /** Changes to happen at the next steps of reads; none when there are no more. */
+  between: number[] = [];
+  /** Changes that have happened. */
+  at = 0;
+  #heads: Pick<IndexedRange, 'sealed' | 'head'> = { sealed: null, head: null };
+  #committing: Promise<void> | undefined;
+  #tell = (): void => undefined;
+  #written = (): void => undefined;
+
+  private constructor(store: LevelIndexStore) {
+    this.store = store;
+  }
+
+  /** With the first `at` changes behind it. */
+  static async after(at: number): Promise<ChangingIndex> {
+    const database = new HeldUpDatabase(new SimulatedDisk());
+    const options = { path: DISK_PATH, chainId: 'flow-localnet' };
+    const parts = { logger: new RecordingLogger(), clock: systemClock };
+    const index = new ChangingIndex(await LevelIndexStore.over(database, options, parts));
+    await index.store.initialise({
+      ...{ schemaVersion: SCHEMA_VERSION, chainId: 'flow-localnet', createdBy: 'test', firstHeight: FIRST },
+      sporks: [{ rootHeight: 90, sporkId: idOf('earlier spork') }],
+    });
+    database.holdUp = () => index.#go(index.between.shift() ?? 0);
+    // A commit is on disk, and its writer waits to be told.
+    database.untold = () =>
+      new Promise((resolve) => {
+        index.#tell = resolve;
+        index.#written();
+      });
+    await index.#go(at);
+    return index;
+  }
+
+  range(): IndexedRange {
+    return { firstIndexed: FIRST, latestIndexed: this.store.latestIndexedHeight(), ...this.#heads };
+  }
+
+  /** Changes that are still to come stay away; a commit under way comes to its end. */
+  async settle(): Promise<void> {
+    this.between = [];
+    this.#tell();
+    await this.#committing;
+  }
+
+  async #go(count: number): Promise<void> {
+    for (const change of changes.slice(this.at, this.at + count)) {
+      this.at += 1;
+      if (change.kind === 'heads') this.#heads = { sealed: change.sealed, head: change.head };
+      else if (change.kind === 'begin') {
+        const written = new Promise<void>((resolve) => (this.#written = resolve));
+        this.#committing = this.store.commit(change.batch);
+        await written;
+      } else {
+        this.#tell();
+        await this.#committing;
+      }
+    }
+  }
+}
 
 const bytes = (id: string): Buffer => Buffer.from(id, 'hex');
 const heights = Array.from({ length: chain.length + 2 }, (_, index) => FIRST - 1 + index);
@@ -91,16 +185,21 @@ const calls: readonly (readonly [method: string, request: object])[] = [
   ...ids.map((id) => ['GetTransaction', { id: bytes(id) }] as const),
 ];
 
-/** Both servers over one index, and every question to them, each answered with all that a caller gets to see. */
-async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Promise<unknown>)[]> {
-  const { server: rest, failures } = apiServerOver(index.store, () => index.status.range());
+/** Both servers over what may be another index each time, and every question to them, each answered with all that a caller gets to see. */
+async function questionsTo(index: () => ChangingIndex): Promise<readonly (() => Promise<unknown>)[]> {
+  const store = standIn<IndexStore>(() => index().store, {
+    accounts: accountsOff,
+    // The server asks before there is any.
+    rewinds: () => 0,
+  });
+  const range = () => index().range();
+  const { server: rest, failures } = apiServerOver(store, range);
   await rest.start();
   atEnd(async () => {
     await rest.close();
     expect(failures).toEqual([]);
   });
-  const grpc = await grpcOver(index.store, () => index.status.range(), { accessNodes: ['grpc://node:9000'] });
-  const probe = grpc.probe();
+  const probe = (await grpcOver(store, range, { accessNodes: ['grpc://node:9000'] })).probe();
   return [
     ...paths.map((path) => async () => {
       const { status, headers, body } = await getJson(`http://127.0.0.1:${rest.address().port}${path}`);
@@ -116,51 +215,50 @@ async function questionsTo(index: ExchangeableIndex): Promise<readonly (() => Pr
 
 it(
   'an answer is that of one moment, whatever is committed while it is made',
+  { timeout: TIMEOUT_MS },
   async () => {
-    const index = new ExchangeableIndex();
-    const questions = await questionsTo(index);
-    const known = new Map<string, string>();
-    /** What a question is answered at a moment, while nothing changes. */
-    const still = async (moment: number, which: number): Promise<string> => {
-      const key = `${moment} ${which}`;
-      const before = known.get(key);
-      if (before !== undefined) return before;
-      index.index = await ChangingIndex.after(moment, options);
-      const answer = JSON.stringify(await questions[which]?.());
-      await index.index.settle();
-      known.set(key, answer);
-      return answer;
+    let index: ChangingIndex | undefined;
+    const questions = await questionsTo(() => {
+      assert(index !== undefined);
+      return index;
+    });
+    const ask = async (of: ChangingIndex, which: number): Promise<string> => {
+      index = of;
+      return JSON.stringify(await questions[which]?.());
     };
-    // The first ones of each kind, which every change but the beginnings of commits shows in.
-    const last = options.changes.length;
+    /** The index at each moment, as it stays while nothing changes. */
+    const still: ChangingIndex[] = [];
+    // The first questions of each kind, which every change but the beginnings of commits shows in.
     const telling = [0, 1, 2, paths.length, paths.length + 1];
     const seen = new Set<string>();
-    for (let moment = 0; moment <= last; moment += 1) {
+    let latest = '';
+    for (let moment = 0; moment <= changes.length; moment += 1) {
+      const now = await ChangingIndex.after(moment);
+      still.push(now);
+      atEnd(() => now.settle());
       const answers: string[] = [];
-      for (const which of telling) answers.push(await still(moment, which));
+      for (const which of telling) answers.push((latest = await ask(now, which)));
       seen.add(answers.join());
     }
-    expect(seen.size).toBeGreaterThan(last / 2);
-    expect(await still(last, paths.length + 1)).toContain(`"latest_finalized_height":"${top}"`);
+    expect(seen.size).toBeGreaterThan(changes.length / 2);
+    expect(latest).toContain(`"latest_finalized_height":"${top}"`);
 
     await fc.assert(
       fc.asyncProperty(
-        fc.nat(options.changes.length),
+        fc.nat(changes.length),
         fc.nat(questions.length - 1),
         fc.array(fc.nat(3), { minLength: 4, maxLength: 8 }),
         async (moment, which, between) => {
-          index.index = await ChangingIndex.after(moment, options);
-          index.index.between = [...between];
-          const answer = JSON.stringify(await questions[which]?.());
-          const reached = index.index.at;
-          await index.index.settle();
+          const changing = await ChangingIndex.after(moment);
+          changing.between = [...between];
+          const answer = await ask(changing, which);
+          await changing.settle();
           const possible: string[] = [];
-          for (let at = moment; at <= reached; at += 1) possible.push(await still(at, which));
+          for (const now of still.slice(moment, changing.at + 1)) possible.push(await ask(now, which));
           expect(possible).toContain(answer);
         },
       ),
       { numRuns: 120 },
     );
   },
-  TIMEOUT_MS,
 );

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { ApiServerOptions } from '../../../src/api/rest/apiServer.js';
-import { createReaderMetrics } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
@@ -13,7 +12,7 @@ import { scraped } from '../../support/scrapedMetrics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 /** A server of nothing but its own status. */
-const startedApi = (parts: Parameters<typeof ServedChain.start>[2] = {}) =>
+const startedApi = (parts?: Parameters<typeof ServedChain.start>[2]) =>
   ServedChain.start([], { sealed: null }, parts);
 
 /** The port of a metrics server whose page is as large as wanted, until the end of the test. */
@@ -51,12 +50,10 @@ it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURG
   '%s is a method that is refused with those that are allowed, wherever it is sent',
   async (method) => {
     const { port } = await startedApi();
-    for (const path of ['/status', '/v1/transactions', '/nowhere', '*']) {
-      const answer = await sendRaw(port, request(`${method} ${path}`));
-      expect(answer).toMatch(/^HTTP\/1\.1 405 /);
-      expect(answer).toMatch(/\r\nallow: GET, HEAD\r\n/i);
-      expect(answer).toContain('"reason":"method_not_allowed"');
-    }
+    for (const path of ['/status', '/v1/transactions', '/nowhere', '*'])
+      expect(await sendRaw(port, request(`${method} ${path}`))).toMatch(
+        /^HTTP\/1\.1 405 [^]*\r\nallow: GET, HEAD\r\n[^]*"reason":"method_not_allowed"/i,
+      );
   },
 );
 
@@ -87,11 +84,8 @@ describe('a connection between two requests', () => {
 
 it('callers that send slowly are cut off although a byte comes now and then', async () => {
   const { port } = await startedApi({ requestTimeoutMs: 300 });
-  const slow = [
-    'GET /sta',
-    'GET /status HTTP/1.1\r\nHost: x\r\nX-A: ',
-    'GET /status HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{',
-  ].map(async (beginning) => {
+  const head = 'GET /status HTTP/1.1\r\nHost: x\r\n';
+  const slow = ['GET /sta', `${head}X-A: `, `${head}Content-Length: 100\r\n\r\n{`].map(async (beginning) => {
     const socket = (await openSocket(port)).resume();
     const cut = closed(socket);
     socket.write(beginning);
@@ -108,8 +102,7 @@ describe('when all connections that a port may have are taken', () => {
   const MAX = 8;
 
   it('the one that has been without a request longest makes room, and no caller waits', async () => {
-    const metrics = createReaderMetrics();
-    const { logger, port } = await startedApi({ maxConnections: MAX, metrics });
+    const { logger, metrics, port } = await startedApi({ maxConnections: MAX });
     const silent = await openSocket(port);
     const half = await openSocket(port);
     half.write('GET /sta');
@@ -128,18 +121,17 @@ describe('when all connections that a port may have are taken', () => {
     }
     const now = await scraped(metrics);
     expect(now.value('connections_cut_total', { port: 'api', reason: 'make_room' })).toBe(MAX);
-    expect(now.value('connections_limit', { port: 'api' })).toBe(MAX);
-    expect(now.value('connections', { port: 'api' })).toBe(MAX);
+    for (const name of ['connections_limit', 'connections'])
+      expect(now.value(name, { port: 'api' }), name).toBe(MAX);
     const warnings = logger.records.filter(({ level }) => level === 'warn');
     expect(warnings).toMatchObject([{ fields: { server: 'api', maxConnections: MAX } }]);
   });
 
   it('a new one is turned away while all have a request, and three quarters of them may last', async () => {
-    const metrics = createReaderMetrics();
     let asking = 0;
     let answer = (): void => undefined;
     const answered = new Promise<void>((resolve) => (answer = resolve));
-    const { port, store } = await startedApi({ maxConnections: MAX, metrics });
+    const { metrics, port, store } = await startedApi({ maxConnections: MAX });
     store.transaction = async () => {
       asking += 1;
       await answered;
@@ -176,34 +168,29 @@ describe('when all connections that a port may have are taken', () => {
   });
 });
 
-describe('callers that read slowly', () => {
+it('callers that read slowly are cut off after a minute; those that read are not', async () => {
   const page = 'x'.repeat(32 * 1024 * 1024);
-
-  it('are cut off after a minute; those that read are not', async () => {
-    const clock = new VirtualClock();
-    const port = await pageServer(page, clock);
-    const idle = await openSocket(port);
-    const slow = await askAndTakeNothing(port, request('GET /metrics'));
-    const cut = closed(slow);
-    await clock.advance(65_000);
-    expect((await sendRaw(port, request('GET /metrics'))).length).toBeGreaterThan(page.length);
-    await clock.advance(15_000);
-    slow.resume();
-    await cut;
-    expect(slow.bytesRead).toBeLessThan(page.length);
-    expect(idle.destroyed).toBe(false);
-  });
+  const clock = new VirtualClock();
+  const port = await pageServer(page, clock);
+  const idle = await openSocket(port);
+  const slow = await askAndTakeNothing(port, request('GET /metrics'));
+  const cut = closed(slow);
+  await clock.advance(65_000);
+  expect((await sendRaw(port, request('GET /metrics'))).length).toBeGreaterThan(page.length);
+  await clock.advance(15_000);
+  slow.resume();
+  await cut;
+  expect(slow.bytesRead).toBeLessThan(page.length);
+  expect(idle.destroyed).toBe(false);
 });
 
 describe('callers that ask for more than they take', () => {
   const get = keptAlive('/metrics');
 
   it('may have a few requests wait on one connection; further ones are refused and not handled', async () => {
-    let handled = 0;
-    const clock = new VirtualClock();
-    const port = await pageServer('x'.repeat(1024), clock);
+    const port = await pageServer('x'.repeat(1024), new VirtualClock());
     const answers = await sendRaw(port, get.repeat(1_000));
-    for (const [, status] of answers.matchAll(/HTTP\/1\.1 (\d+) /g)) if (status === '200') handled += 1;
+    const handled = answers.match(/HTTP\/1\.1 200 /g)?.length;
     // A few more where the first was answered before the last arrived.
     expect(handled).toBeGreaterThanOrEqual(17);
     expect(handled).toBeLessThan(200);
@@ -236,13 +223,10 @@ describe('callers who take compressed answers', () => {
     const packed = request('GET /metrics', 'Accept-Encoding: gzip');
     expect(await sendRaw(port, packed)).toMatch(/^HTTP\/1\.1 503 [^]*"reason":"busy"/);
     slow.destroy();
-    for (;;) {
-      const answer = await sendRaw(port, packed);
-      if (!answer.startsWith('HTTP/1.1 200 ')) continue;
-      expect(answer).toMatch(/\r\ncontent-encoding: gzip\r\n/i);
-      expect(answer.length).toBeLessThan(page.length / 10);
-      break;
-    }
+    let answer = '';
+    while (!answer.startsWith('HTTP/1.1 200 ')) answer = await sendRaw(port, packed);
+    expect(answer).toMatch(/\r\ncontent-encoding: gzip\r\n/i);
+    expect(answer.length).toBeLessThan(page.length / 10);
   });
 
   it('count with what is left of it from then on, and with nothing once they have it', async () => {
@@ -268,9 +252,8 @@ describe('a rate per address', () => {
     const ask = (localAddress?: string) => sendRaw(port, request('GET /status'), localAddress);
     const answers = await Promise.all(Array.from({ length: 5 }, () => ask()));
     expect(answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '))).toHaveLength(3);
-    const [refusal] = answers.filter((answer) => answer.startsWith('HTTP/1.1 429 '));
-    expect(refusal).toMatch(/\r\nretry-after: 1\r\n/i);
-    expect(refusal).toContain('"reason":"rate_limited"');
+    const refusal = answers.find((answer) => answer.startsWith('HTTP/1.1 429 '));
+    expect(refusal).toMatch(/\r\nretry-after: 1\r\n[^]*"reason":"rate_limited"/i);
     expect(refusal).toContain('at most 3 requests per second are served to one address; retry in 1 s');
     expect(await ask('127.0.0.2')).toMatch(/^HTTP\/1\.1 200 /);
     await clock.advance(1000);
@@ -279,11 +262,9 @@ describe('a rate per address', () => {
 
   it('does not keep a browser from loading the status page, whose files lie in memory', async () => {
     const { port } = await startedApi({ ratePerSecondPerAddress: 1, clock: new VirtualClock() });
-    const answers = await Promise.all(
-      Array.from({ length: 20 }, () => sendRaw(port, request('GET /page/page.js'))),
-    );
-    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1\.1 200 /);
-    expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 200 /);
-    expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 429 /);
+    for (let count = 0; count < 20; count += 1)
+      expect(await sendRaw(port, request('GET /page/page.js'))).toMatch(/^HTTP\/1\.1 200 /);
+    for (const status of [200, 429])
+      expect(await sendRaw(port, request('GET /status'))).toMatch(`HTTP/1.1 ${status} `);
   });
 });

@@ -1,5 +1,4 @@
 import { once } from 'node:events';
-import type { Metadata } from '@grpc/grpc-js';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { describeProto } from '../../../scripts/describe-proto.mjs';
 import type { Identifier } from '../../../src/flow/index.js';
@@ -7,7 +6,7 @@ import { StorageError } from '../../../src/storage/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
 
 const FIRST = 100;
 const LATEST = 119;
@@ -18,16 +17,16 @@ const one = transactionWith({ gasLimit: 1n });
 const two = transactionWith({ gasLimit: 2n, proposalKey: undefined, arguments: [] });
 const three = transactionWith({ gasLimit: 3n });
 /** Every other block is empty; block 100 has two collections, the second of them empty. */
-const contents = Array.from({ length: LATEST - FIRST + 1 }, (_, index) =>
-  index === 0
-    ? [[one, two], []]
-    : index % 2 === 0
-      ? [[transactionWith({ gasLimit: BigInt(index) }), three]]
-      : [],
-);
-const chain = smallChain(FIRST, contents);
+const chain = chainOf(FIRST, LATEST - FIRST + 1, (index) => {
+  if (index === 0) return [[one, two], []];
+  return index % 2 === 0 ? [[transactionWith({ gasLimit: BigInt(index) }), three]] : [];
+});
 const edges = { 'first-indexed': String(FIRST), 'latest-indexed': String(LATEST), head: String(HEAD) };
 
+const nothingYet = {
+  ...{ code: 'NOT_FOUND', details: 'nothing is indexed yet (latest unknown, head unknown)' },
+  metadata: { reason: 'not_yet_indexed' },
+};
 const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
 
 /** What it answers, field by field beside those of a node: test/e2e/grpc.test.ts. */
@@ -55,11 +54,7 @@ describe('GrpcApiServer', () => {
         ...{ node_root_block_height: String(FIRST), compatible_range: null },
       });
       nothingIndexed();
-      expect(await refused('GetNodeVersionInfo')).toEqual({
-        code: 'NOT_FOUND',
-        details: 'nothing is indexed yet (latest unknown, head unknown)',
-        metadata: { reason: 'not_yet_indexed' },
-      });
+      expect(await refused('GetNodeVersionInfo')).toEqual(nothingYet);
     });
 
     it('does not tell of a spork whose blocks stand above a gap', async () => {
@@ -82,33 +77,29 @@ describe('GrpcApiServer', () => {
     });
 
     it('there is no latest while none is indexed, or none of them is sealed', async () => {
+      const refusal = (details: string, told = {}) => ({
+        ...{ code: 'NOT_FOUND', details, metadata: { reason: 'not_yet_indexed', ...told } },
+      });
       served.index.change({ sealed: FIRST - 1 });
-      expect(await refused('GetLatestBlock', { is_sealed: true })).toEqual({
-        code: 'NOT_FOUND',
-        details: 'no sealed block is indexed yet (latest 119, head 130)',
-        metadata: { reason: 'not_yet_indexed', ...edges },
-      });
+      expect(await refused('GetLatestBlock', { is_sealed: true })).toEqual(
+        refusal('no sealed block is indexed yet (latest 119, head 130)', edges),
+      );
       nothingIndexed();
-      expect(await refused('GetLatestBlock')).toEqual({
-        code: 'NOT_FOUND',
-        details: 'no final block is indexed yet (latest unknown, head unknown)',
-        metadata: { reason: 'not_yet_indexed' },
-      });
+      expect(await refused('GetLatestBlock')).toEqual(
+        refusal('no final block is indexed yet (latest unknown, head unknown)'),
+      );
     });
   });
 
   describe('what is not there', () => {
+    const tooLarge = '18446744073709551615';
+
     it.each([
-      [99, 'NOT_FOUND', 'below_first_indexed', 'height 99 is below the first indexed height 100', edges],
-      [120, 'NOT_FOUND', 'not_yet_indexed', 'height 120 is not yet indexed (latest 119, head 130)', edges],
-      [
-        '18446744073709551615',
-        'INVALID_ARGUMENT',
-        'invalid_argument',
-        'invalid height: expected a number up to 9007199254740991, got 18446744073709551615',
-        {},
-      ],
-    ])('height %s is %s: %s', async (height, code, reason, details, told) => {
+      [99, 'NOT_FOUND', 'below_first_indexed', 'is below the first indexed height 100', edges],
+      [120, 'NOT_FOUND', 'not_yet_indexed', 'is not yet indexed (latest 119, head 130)', edges],
+      [tooLarge, 'INVALID_ARGUMENT', 'invalid_argument', 'expected a number up to 9007199254740991', {}],
+    ])('height %s is %s: %s', async (height, code, reason, words, told) => {
+      const details = expect.stringContaining(words) as string;
       const metadata = { reason, ...told };
       expect(await refused('GetBlockByHeight', { height })).toEqual({ code, details, metadata });
     });
@@ -121,24 +112,21 @@ describe('GrpcApiServer', () => {
       ['GetTransactionsByBlockID', 'block_id', 'block'],
     ])('%s of an unknown or a malformed id says so', async (method, field, what) => {
       for (const id of [Buffer.alloc(0), Buffer.alloc(31), Buffer.from(idOf('as text'))]) {
+        const details = `invalid ${what} ID: expected 32 raw bytes, got ${id.length}`;
+        const metadata = { reason: 'malformed_id' };
         expect(await refused(method, { [field]: id })).toEqual({
           code: 'INVALID_ARGUMENT',
-          details: `invalid ${what} ID: expected 32 raw bytes, got ${id.length}`,
-          metadata: { reason: 'malformed_id' },
+          details,
+          metadata,
         });
       }
       const request = { [field]: bytes(idOf('nobody')) };
       expect(await refused(method, request)).toEqual({
-        code: 'NOT_FOUND',
-        details: `no such ${what} in heights 100..119`,
+        ...{ code: 'NOT_FOUND', details: `no such ${what} in heights 100..119` },
         metadata: { reason: 'unknown_id', ...edges },
       });
       nothingIndexed();
-      expect(await refused(method, request)).toMatchObject({
-        code: 'NOT_FOUND',
-        details: 'nothing is indexed yet (latest unknown, head unknown)',
-        metadata: { reason: 'not_yet_indexed' },
-      });
+      expect(await refused(method, request)).toEqual(nothingYet);
     });
 
     it('a request that cannot be read is INVALID_ARGUMENT', async () => {
@@ -177,27 +165,20 @@ describe('GrpcApiServer', () => {
         'does not keep execution data',
       );
       const others = [
-        ...[
-          'SendAndSubscribeTransactionStatuses',
-          'GetScheduledTransaction',
-          'GetScheduledTransactionResult',
-        ],
+        ...['GetScheduledTransaction', 'GetScheduledTransactionResult'],
+        'SendAndSubscribeTransactionStatuses',
         ...['GetExecutionReceiptsByBlockID', 'GetExecutionReceiptsByResultID'],
       ].map((method) => `/flow.access.AccessAPI/${method}`);
       const symbols = describeProto().flatMap((file) => file.symbols);
       const ofData = symbols.filter((symbol) => symbol.startsWith(`${data}.`));
       expect(ofData.length).toBeGreaterThan(5);
+      const notServed = { code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } };
       for (const path of [...ofData.map((name) => `/${data}/${name.slice(data.length + 1)}`), ...others])
-        expect(await refusedRaw(path), path).toMatchObject({
-          ...{ code: 'UNIMPLEMENTED', metadata: { reason: 'not_served' } },
-        });
+        expect(await refusedRaw(path), path).toMatchObject(notServed);
       // A transaction may be larger than any request.
-      expect(await refusedRaw('/flow.access.AccessAPI/SendTransaction', 1_500_000)).toMatchObject({
-        code: 'UNIMPLEMENTED',
-        details: expect.stringContaining('accepts no transactions') as string,
-      });
-      const unknown = await refusedRaw('/flow.access.AccessAPI/GetAnything');
-      expect(unknown).toMatchObject({ code: 'UNIMPLEMENTED' });
+      const send = '/flow.access.AccessAPI/SendTransaction';
+      expect(await refusedRaw(send, 1_500_000)).toMatchObject(notServed);
+      expect((await refusedRaw('/flow.access.AccessAPI/GetAnything')).code).toBe('UNIMPLEMENTED');
     });
   });
 
@@ -205,31 +186,25 @@ describe('GrpcApiServer', () => {
     const damaged = new StorageError('corrupt', 'body of height 7: /secret/path is damaged');
     const bug = new Error('a bug');
     it.each([
-      ...[
-        [damaged, 'UNAVAILABLE', 'healing', /^the stored record is damaged, and is fetched again; retry$/, 1],
-      ],
-      ...[[new StorageError('io', 'the device failed'), 'UNAVAILABLE', 'storage', /./, 1]],
-      ...[[bug, 'INTERNAL', 'internal', /^internal server error$/, 0]],
-    ] as const)(
-      '%s is %s, and told once to the log or to its owner',
-      async (error, code, reason, words, logged) => {
-        served.index.store.transaction = () => Promise.reject(error);
-        for (let time = 0; time < 2; time += 1) {
-          expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
-            ...{ code, metadata: { reason } },
-            details: expect.stringMatching(words) as string,
-          });
-        }
-        const records = served.logger.records.map(({ level, message }) => [level, message]);
-        expect(records).toEqual(logged === 1 ? [['error', 'a read failed']] : []);
-        expect(served.failures.splice(0)).toEqual(logged === 1 ? [] : [bug, bug]);
-      },
-    );
+      [damaged, 'UNAVAILABLE healing', 'the stored record is damaged, and is fetched again; retry'],
+      [new StorageError('io', 'the device failed'), 'UNAVAILABLE storage', 'the store cannot be read'],
+      [bug, 'INTERNAL internal', 'internal server error'],
+    ] as const)('%s is %s, and told once to the log or to its owner', async (error, status, words) => {
+      const [code, reason] = status.split(' ');
+      served.index.store.transaction = () => Promise.reject(error);
+      for (let time = 0; time < 2; time += 1)
+        expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
+          ...{ code, metadata: { reason }, details: expect.stringContaining(words) as string },
+        });
+      const records = served.logger.records.map(({ level, message }) => [level, message]);
+      expect(records).toEqual(error === bug ? [] : [['error', 'a read failed']]);
+      expect(served.failures.splice(0)).toEqual(error === bug ? [bug, bug] : []);
+    });
   });
 
   describe('grpc.health.v1.Health', () => {
     it('says of the server and of AccessAPI what /readyz says', async () => {
-      for (const service of ['', 'flow.access.AccessAPI']) {
+      for (const service of ['', 'flow.access.AccessAPI', 'flow_collection_indexer.v1.IndexAPI']) {
         ready = true;
         expect(await probe.health(service)).toEqual({ status: 'SERVING' });
         ready = false;
@@ -259,21 +234,12 @@ describe('GrpcApiServer', () => {
       expect(heard).toEqual(['SERVING', 'NOT_SERVING', 'SERVING']);
       watch.on('error', () => undefined).cancel();
 
-      const last = probe.watchHealth().on('error', () => undefined);
-      const ending: unknown[] = [];
-      const ended = new Promise<{ code: number; metadata: Metadata }>((resolve) =>
-        last.on('status', resolve),
-      );
-      const closing = new Promise<void>((resolve) => {
-        last.on('data', ({ status }) => {
-          ending.push(status);
-          if (ending.length === 1) void served.server.close().then(resolve);
-        });
-      });
-      const { code, metadata: trailers } = await ended;
-      await closing;
-      expect(ending).toEqual(['SERVING', 'NOT_SERVING']);
-      expect([code, trailers.get('reason')]).toEqual([14, ['stopping']]);
+      const last = probe.follow('Watch', { service: '' }, 'grpc.health.v1.Health');
+      await last.first(1);
+      const ended = refusalOf(last.ended());
+      await served.server.close();
+      expect(await ended).toMatchObject({ code: 'UNAVAILABLE', metadata: { reason: 'stopping' } });
+      expect(last.messages).toEqual([{ status: 'SERVING' }, { status: 'NOT_SERVING' }]);
     });
   });
 });

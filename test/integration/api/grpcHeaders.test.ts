@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { identifierBytes, WireWriter } from '../../../src/flow/index.js';
-import type { Identifier } from '../../../src/flow/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import type { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { asItIs } from '../../support/rawNode.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 
 const FIRST = 100;
@@ -19,23 +19,18 @@ describe('headers of stored blocks', () => {
   let probe: GrpcProbe;
 
   beforeEach(async () => {
-    const blocks = [
-      ...hashed.entries(FIRST, FIRST, { isProven: false }),
-      ...hashed.entries(FIRST + 1, LATEST),
-    ];
+    const unproven = hashed.entries(FIRST, FIRST, { isProven: false });
+    const blocks = [...unproven, ...hashed.entries(FIRST + 1, LATEST)];
     const served = await servedOverGrpc(blocks, { sealed: LATEST - 2, chainId: chain.chainId });
     store = served.index.store;
     probe = served.probe();
   });
 
+  const byId = new WireWriter().bytes(1, identifierBytes(chain.blockId(FIRST + 3)));
+
   it.each([
     ['GetBlockHeaderByHeight', new WireWriter().number(1, LATEST - 1), LATEST - 1, 1],
-    [
-      'GetBlockHeaderByID',
-      new WireWriter().bytes(1, identifierBytes(chain.blockId(FIRST + 3))),
-      FIRST + 3,
-      2,
-    ],
+    ['GetBlockHeaderByID', byId, FIRST + 3, 2],
     ['GetLatestBlockHeader', new WireWriter(), LATEST, 1],
     ['GetLatestBlockHeader', new WireWriter().number(1, 1), LATEST - 2, 2],
   ])('%s answers with the bytes that the node has', async (method, request, height, status) => {
@@ -46,20 +41,13 @@ describe('headers of stored blocks', () => {
   });
 
   it('streams the headers that the node has, and refuses at once where the first is not proven', async () => {
-    const service = '/flow.access.AccessAPI/SubscribeBlockHeaders';
-    const answers: Buffer[] = [];
+    const path = '/flow.access.AccessAPI/SubscribeBlockHeadersFromStartHeight';
     const request = Buffer.from([8, FIRST + 1, 16, 1]);
-    const raw = (bytes: Buffer): Buffer => bytes;
-    const stream = probe.client.makeServerStreamRequest(`${service}FromStartHeight`, raw, raw, request);
-    await new Promise<void>((resolve, reject) => {
-      stream.on('error', reject).on('data', (bytes: Buffer) => {
-        answers.push(bytes);
-        if (answers.length === LATEST - FIRST) resolve();
-      });
-    });
-    stream.removeAllListeners('error').on('error', () => undefined);
-    stream.cancel();
-    const expected = Array.from({ length: LATEST - FIRST }, (_, index) =>
+    const answers: Buffer[] = [];
+    const stream = probe.client.makeServerStreamRequest(path, asItIs, asItIs, request);
+    for await (const bytes of stream) if (answers.push(bytes as Buffer) === LATEST - FIRST) break;
+    stream.on('error', () => undefined).cancel();
+    const expected = answers.map((_, index) =>
       new WireWriter().element(1, chain.block(FIRST + 1 + index).hashed?.header ?? Buffer.alloc(0)).finish(),
     );
     expect(answers).toEqual(expected);
@@ -69,12 +57,10 @@ describe('headers of stored blocks', () => {
   });
 
   it('says of a block without a proof that there is no more than its light form', async () => {
-    expect(await refusalOf(probe.call('GetBlockHeaderByHeight', { height: FIRST }))).toMatchObject({
-      code: 'UNIMPLEMENTED',
-      details: expect.stringContaining('in its light form only') as string,
-    });
-    const id: Identifier = chain.blockId(FIRST);
-    const light = await probe.call('GetBlockByID', { id: identifierBytes(id) });
+    const details = expect.stringContaining('in its light form only') as string;
+    const refused = refusalOf(probe.call('GetBlockHeaderByHeight', { height: FIRST }));
+    expect(await refused).toMatchObject({ code: 'UNIMPLEMENTED', details });
+    const light = await probe.call('GetBlockByID', { id: identifierBytes(chain.blockId(FIRST)) });
     expect(light['block']).toMatchObject({ height: String(FIRST) });
   });
 
@@ -96,9 +82,7 @@ describe('headers of stored blocks', () => {
     await store.keepEvidence({ ...evidenceOf(at(FIRST + 5)), id: chain.blockId(FIRST) });
     expect(await ask(LATEST)).toMatchObject(of(at(FIRST + 3)));
     expect(await ask(FIRST + 2)).toMatchObject(of(at(FIRST + 1)));
-    expect(await refusalOf(ask(FIRST))).toMatchObject({
-      code: 'NOT_FOUND',
-      metadata: { reason: 'unknown_id' },
-    });
+    const unknown = { code: 'NOT_FOUND', metadata: { reason: 'unknown_id' } };
+    expect(await refusalOf(ask(FIRST))).toMatchObject(unknown);
   });
 });

@@ -2,12 +2,13 @@ import { once } from 'node:events';
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { createReaderMetrics } from '../../../src/observability/index.js';
+import type { BlockEntry } from '../../../src/storage/index.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { GrpcProbe } from '../../support/grpcProbe.js';
 import { beginCall, openSession } from '../../support/http2Probe.js';
 import { openSocket } from '../../support/httpProbe.js';
-import { until } from '../../support/program.js';
+import { eventually } from '../../support/program.js';
+import { counted, scraped } from '../../support/scrapedMetrics.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { chainOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
@@ -17,17 +18,20 @@ const ACCESS = '/flow.access.AccessAPI';
 const MAX_CONNECTIONS = 16;
 const options = { maxConnections: MAX_CONNECTIONS };
 
-async function listening(
-  parts: Parameters<typeof servedOverGrpc>[1] = {},
-  chain: Parameters<typeof servedOverGrpc>[0] = [],
-) {
+async function listening(parts?: Parameters<typeof servedOverGrpc>[1], chain: readonly BlockEntry[] = []) {
   const served = await servedOverGrpc(chain, parts);
   return { ...served, probe: served.probe() };
 }
 
-/** With one collection of 100 kB, and its id. */
+/** With one collection of 100 kB, its id, and one who asks for it and takes nothing. */
 const large = smallChain(1, [[[transactionWith({ script: Buffer.alloc(100_000, 'x') })]]]);
 const id = Buffer.from(large[0]!.collections[0]!.id, 'hex');
+async function deafTo(port: number): Promise<ClientHttp2Session> {
+  const deaf = await openSession(port, { initialWindowSize: 0 });
+  const untaken = request(deaf, 'GetFullCollectionByID', Buffer.concat([Buffer.from([0x0a, id.length]), id]));
+  expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
+  return deaf;
+}
 
 function request(session: ClientHttp2Session, method: string, message: Buffer): ClientHttp2Stream {
   const prefix = Buffer.alloc(5);
@@ -52,27 +56,23 @@ const SETTINGS = frame(4, 0, 0, Buffer.alloc(0));
 /** The head of a frame that is larger than any may be. */
 const TOO_LARGE = Buffer.from([0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1]);
 
-/** The head of a call on stream 1. */
+const measured = (text: string): string => `${String.fromCharCode(text.length)}${text}`;
+
 function headersFrame(path: string): Buffer {
-  const fields = [
-    ...[':method', 'POST', ':scheme', 'http', ':path', path, ':authority', 'x'],
-    ...['content-type', 'application/grpc', 'te', 'trailers'],
-  ];
-  const texts = fields.map((text) => Buffer.concat([Buffer.from([text.length]), Buffer.from(text)]));
+  const fields = Object.entries({
+    ...{ ':method': 'POST', ':scheme': 'http', ':path': path, ':authority': 'x' },
+    ...{ 'content-type': 'application/grpc', te: 'trailers' },
+  });
   // Each name has a byte before it that says: a literal, not to be remembered.
-  const literals = texts.flatMap((text, index) => (index % 2 === 0 ? [Buffer.from([0]), text] : [text]));
-  return frame(1, 0x4, 1, Buffer.concat(literals));
+  const literals = fields.map(([name, value]) => `\0${measured(name)}${measured(value)}`);
+  return frame(1, 0x4, 1, Buffer.from(literals.join('')));
 }
 
 /** Its request: an empty message, and the end of what the caller sends. */
-function dataFrame(): Buffer {
-  return frame(0, 0x1, 1, Buffer.alloc(5));
-}
+const dataFrame = (): Buffer => frame(0, 0x1, 1, Buffer.alloc(5));
 
-const headersOf = (stream: ClientHttp2Stream): Promise<IncomingHttpHeaders> =>
-  new Promise((resolve) => stream.once('response', resolve));
-
-const withId = (id: Buffer): Buffer => Buffer.concat([Buffer.from([0x0a, id.length]), id]);
+const headersOf = async (stream: ClientHttp2Stream) =>
+  (await once(stream, 'response'))[0] as IncomingHttpHeaders;
 
 const opened = async (port: number): Promise<Socket> => (await openSocket(port)).resume();
 const closed = (socket: ClientHttp2Session | Socket) => once(socket, 'close');
@@ -94,16 +94,14 @@ async function insistSilentGivesWay(
 
 describe('bounds', () => {
   it('a connection carries a hundred calls at once, and 512 may be open', async () => {
-    const metrics = createReaderMetrics();
-    const { port } = await listening({ metrics });
+    const { metrics, port } = await listening();
     expect((await openSession(port)).remoteSettings.maxConcurrentStreams).toBe(100);
-    expect(await metrics.registry.metrics()).toContain('connections_limit{port="grpc"} 512\n');
+    expect((await scraped(metrics)).value('connections_limit', { port: 'grpc' })).toBe(512);
   });
 
   describe('when all connections that may be open are taken', () => {
     it('the one that has rested longest makes room for a new one', async () => {
-      const metrics = createReaderMetrics();
-      const { port, probe } = await listening({ metrics, ...options });
+      const { metrics, port, probe } = await listening(options);
       const { session: busy } = await callingWithoutEnd(port);
       const sockets: Socket[] = [];
       for (let count = 1; count < MAX_CONNECTIONS; count += 1) sockets.push(await opened(port));
@@ -113,21 +111,19 @@ describe('bounds', () => {
       await firstEnds;
       expect(second!.destroyed).toBe(false);
       await pinged(busy);
-      const scrape = await metrics.registry.metrics();
-      expect(scrape).toContain(`flow_collection_indexer_connections{port="grpc"} ${MAX_CONNECTIONS}\n`);
-      expect(scrape).toContain('connections_cut_total{port="grpc",reason="make_room"} 1\n');
+      const now = await scraped(metrics);
+      expect(now.value('connections', { port: 'grpc' })).toBe(MAX_CONNECTIONS);
+      expect(now.value('connections_cut_total', { port: 'grpc', reason: 'make_room' })).toBe(1);
     });
 
     it('a new one is turned away while all are at work, and takes the place of one that has fallen silent', async () => {
       const clock = new VirtualClock();
-      const metrics = createReaderMetrics();
-      const { port, probe } = await listening({ clock, metrics, ...options });
+      const { metrics, port, probe } = await listening({ clock, ...options });
       const sessions: ClientHttp2Session[] = [];
       while (sessions.length < MAX_CONNECTIONS) sessions.push((await callingWithoutEnd(port)).session);
       await closed(await opened(port));
       await insistSilentGivesWay(sessions, clock, probe);
-      const scrape = await metrics.registry.metrics();
-      expect(scrape).toContain('connections_cut_total{port="grpc",reason="no_room"} 1\n');
+      expect(await counted(metrics, 'connections_cut_total', { port: 'grpc', reason: 'no_room' })).toBe(1);
     });
 
     // Node.js stops to read where a rule of HTTP/2 was broken, and so never learns that the caller has hung up.
@@ -186,9 +182,7 @@ describe('bounds', () => {
   it('an answer that is not taken is given up, with its connection', async () => {
     const clock = new VirtualClock();
     const { port } = await listening({ clock }, large);
-    const deaf = await openSession(port, { initialWindowSize: 0 });
-    const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
-    expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
+    const deaf = await deafTo(port);
     await clock.standStill(600_000);
     await clock.advance(109_000);
     await pinged(deaf);
@@ -212,25 +206,17 @@ describe('bounds', () => {
 
   it('large answers that nobody takes are bounded, and free again when their callers go', async () => {
     const { port, probe } = await listening({ maxHeldBytes: 150_000 }, large);
-    const deaf = await openSession(port, { initialWindowSize: 0 });
-    const untaken = request(deaf, 'GetFullCollectionByID', withId(id));
-    expect(await headersOf(untaken)).not.toHaveProperty('grpc-status');
+    const deaf = await deafTo(port);
     expect(await refusalOf(probe.call('GetFullCollectionByID', { id }))).toEqual({
-      code: 'RESOURCE_EXHAUSTED',
+      ...{ code: 'RESOURCE_EXHAUSTED', metadata: { reason: 'busy' } },
       details: 'too many large responses wait for their callers to take them; retry',
-      metadata: { reason: 'busy' },
     });
     // Small ones are not held back.
     await probe.call('GetCollectionByID', { id });
 
     deaf.destroy();
     // The server notices in its own time.
-    await until(() =>
-      probe.call('GetFullCollectionByID', { id }).then(
-        () => true,
-        () => false,
-      ),
-    );
+    await eventually(() => probe.call('GetFullCollectionByID', { id }).catch(() => undefined));
   });
 });
 
@@ -257,13 +243,11 @@ it('a stream whose caller has left before it begins holds nothing', async () => 
   asked[0]?.();
   while (feed.followers > 0) await probe.call('Ping');
   feed.cursorAt = cursorAt;
-  const next = probe.follow('SubscribeIndexedBlocks', { ...start, end_height: 2 }, api);
-  await next.finished();
+  await probe.follow('SubscribeIndexedBlocks', { ...start, end_height: 2 }, api).finished();
 });
 
 describe('a stream', () => {
   const blocks = chainOf(100, 20, () => []);
-  /** From height 100 on. */
   const follow = (session: ClientHttp2Session) =>
     request(session, 'SubscribeBlocksFromStartHeight', Buffer.from([0x08, 100, 0x10, 1]));
 

@@ -24,8 +24,8 @@ function toldBy(tokensFor: ApiSecrets['tokensFor']): ReadonlyMap<string, boolean
   return new Map(
     rows.flatMap((row) => {
       const cells = row.split('|').map((cell) => cell.trim());
-      const paths = [...(cells[1] ?? '').matchAll(/`(\/[^`]*)`/g)].map(([, path = '']) => path);
-      return paths.map((path) => [path, cells[column] === 'token'] as const);
+      const paths = cells[1]?.matchAll(/`(\/[^`]*)`/g) ?? [];
+      return [...paths].map(([, path = '']) => [path, cells[column] === 'token'] as const);
     }),
   );
 }

@@ -22,13 +22,8 @@ describe.each(['/', '/docs'])('the page at %s', (path) => {
     expect(headers.get('content-type')).toBe('text/html; charset=UTF-8');
     expect(text).toMatch(/^<!doctype html>/);
     const policy = headers.get('content-security-policy') ?? '';
-    for (const part of [
-      "default-src 'none'",
-      "base-uri 'none'",
-      "form-action 'none'",
-      "frame-ancestors 'none'",
-    ])
-      expect(policy).toContain(part);
+    for (const part of ['default-src', 'base-uri', 'form-action', 'frame-ancestors'])
+      expect(policy).toContain(`${part} 'none'`);
     expect(policy).not.toMatch(/script-src[^;]*unsafe|\*|https?:/);
     expect(headers.get('x-content-type-options')).toBe('nosniff');
     expect(headers.get('referrer-policy')).toBe('no-referrer');
@@ -48,10 +43,8 @@ describe('the status page', () => {
     expect(policy).toContain("connect-src 'self'");
     expect(policy).toContain("require-trusted-types-for 'script'");
     const scripts = [...text.matchAll(/<script\b([^>]*)>/g)].map(([, attributes]) => attributes);
-    expect(scripts).toEqual([
-      ' type="application/json" id="readiness-codes"',
-      ' type="module" src="./page/page.js"',
-    ]);
+    const page = ' type="module" src="./page/page.js"';
+    expect(scripts).toEqual([' type="application/json" id="readiness-codes"', page]);
   });
 
   it('brings every readiness code with what to do, as its scripts read it', async () => {
@@ -61,13 +54,13 @@ describe('the status page', () => {
   });
 
   it('serves its script, which imports nothing more', async () => {
-    const { served } = await read('/');
-    const answer = await fetch(`${served.url}/page/page.js`);
-    expect(answer.status).toBe(200);
-    expect(answer.headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
-    const script = await answer.text();
-    expect(script).toContain('readiness-codes');
-    expect(script).not.toMatch(/\bimport\b(?!\.meta)|\bfrom\s*["']/);
+    const { headers, text } = await read('/page/page.js');
+    expect(headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
+    expect(text).toContain('readiness-codes');
+    expect(text).not.toMatch(/\bimport\b(?!\.meta)|\bfrom\s*["']/);
+    // From the root of the host it would ask outside of a prefix (prefix.test.ts).
+    expect(text).not.toMatch(/["'`]\/(?:status|events|explain|lookup|docs|openapi|v1)\b/);
+    expect(text).toContain('import.meta.url');
   });
 
   it('is kept by browsers, which ask whether it is still the same', async () => {
@@ -83,18 +76,9 @@ describe('the status page', () => {
 
   it('has no other files than its own', async () => {
     const served = await ServedChain.start(chain, { sealed: 102 });
-    for (const name of [
-      'x.js',
-      'main.js',
-      '..%2Fmain.js',
-      '%2e%2e%2fmain.js',
-      'page.js.map',
-      'constructor',
-    ]) {
-      const answer = await fetch(`${served.url}/page/${name}`);
-      expect([name, answer.status]).toEqual([name, 404]);
-      expect(await answer.json()).toMatchObject({ reason: 'not_served' });
-    }
+    const refused = { status: 404, body: { reason: 'not_served' } };
+    for (const name of ['x.js', '..%2Fmain.js', '%2e%2e%2fmain.js', 'page.js.map', 'constructor'])
+      expect(await served.get(`/page/${name}`), name).toMatchObject(refused);
   });
 });
 

@@ -6,7 +6,6 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { ProofDocument } from '../../../src/api/index.js';
 import { sha3Identifier } from '../../../src/flow/index.js';
 import { bothCheckers, checkProof } from '../../support/bothCheckers.js';
-import { seededRandom } from '../../support/seededRandom.js';
 import { HashedChain } from '../../support/hashedChain.js';
 import { scratchDirectory } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
@@ -79,33 +78,21 @@ describe('proofs for other programs', () => {
     }
   });
 
-  it('are refused with any bit flipped, and from another id', async () => {
-    const text = await proofOf(`transaction/${transaction}?to=${height + 2}`);
-    const anchor = trusted(height + 2);
-    const random = seededRandom(7);
-    for (let position = 0; position < text.length; position++) {
-      const bytes = Buffer.from(text);
-      bytes[position]! ^= 1 << Math.floor(random.next() * 8);
-      expect(bothCheckers(bytes.toString(), anchor, never), `position ${position}`).toBeUndefined();
-    }
-    expect(bothCheckers(text, anchor, never)).toHaveLength(3);
-    expect(() => checkProof(text, trusted(height + 1))).toThrow('all follows from');
-  });
-
-  it('are refused with parts of other proofs', async () => {
+  // With bytes changed: the fuzz target proof-document.
+  it('are refused with parts of other proofs, and from another id', async () => {
     const of = async (path: string) => JSON.parse(await proofOf(path)) as ProofDocument;
     const proof = await of(`transaction/${transaction}?to=${height + 2}`);
     const other = await of(`block/${height + 1}`);
     const check = (changes: object) => () =>
       checkProof(JSON.stringify({ ...proof, ...changes }), trusted(height + 2));
-    expect(check({})()).toHaveLength(3);
+    expect(bothCheckers(JSON.stringify(proof), trusted(height + 2), never)).toHaveLength(3);
+    expect(() => checkProof(JSON.stringify(proof), trusted(height + 1))).toThrow('all follows from');
     expect(check({ guarantees: other.guarantees })).toThrow('the payload does not fit the header');
     expect(check({ guarantees: proof.guarantees.toReversed() })).toThrow('the payload does not fit');
     expect(check({ guarantees: [...proof.guarantees, proof.guarantees[0]] })).toThrow('twice');
     expect(check({ headers: [proof.headers[0], proof.headers[2]] })).toThrow('header 1 does not follow');
-    expect(check({ collection: proof.collection?.toReversed() })).toThrow(
-      'the collection is not in the block',
-    );
+    const reversed = proof.collection?.toReversed();
+    expect(check({ collection: reversed })).toThrow('the collection is not in the block');
     expect(check({ transaction: 'ab'.repeat(32) })).toThrow('the transaction is not in the collection');
     expect(check({ collection: undefined })).toThrow('the transaction has no collection');
     expect(check({ more: 1 })).toThrow('a field that is not known');
@@ -131,12 +118,11 @@ describe('proofs for other programs', () => {
           resolve({ code: error?.code ?? 0, out: stdout + stderr });
         });
       });
-    expect(await run(file, trusted(height))).toMatchObject({
-      ...{ code: 0, out: expect.stringContaining(`block ${trusted(height)}`) as string },
-    });
-    expect(await run(file, trusted(height + 1))).toMatchObject({
-      ...{ code: 65, out: expect.stringContaining('Not proven: all follows from') as string },
-    });
-    expect(await run(file)).toMatchObject({ code: 64 });
+    const runs = [run(file, trusted(height)), run(file, trusted(height + 1)), run(file)];
+    expect(await Promise.all(runs)).toMatchObject([
+      { code: 0, out: expect.stringContaining(`block ${trusted(height)}`) as string },
+      { code: 65, out: expect.stringContaining('Not proven: all follows from') as string },
+      { code: 64 },
+    ]);
   });
 });

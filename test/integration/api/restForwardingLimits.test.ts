@@ -15,11 +15,9 @@ const SILENCE_LIMIT_MS = 60_000;
 async function limitedTo(forwardRest: string, options: { readonly connectionTimeoutMs?: number } = {}) {
   const clock = new VirtualClock();
   const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest, clock, ...options });
-  return {
-    clock,
-    daemon,
-    ask: (path: string, init?: RequestInit) => watched(fetch(daemon.url + path, init)),
-  };
+  const ask = (path: string, method = 'GET') =>
+    watched(fetch(daemon.url + path, { method, ...(method === 'POST' && { body: '{}' }) }));
+  return { clock, daemon, ask };
 }
 
 /** The same, before a node that hears and says nothing. */
@@ -42,20 +40,19 @@ describe('the time that a forwarded request may take', () => {
     const mute = await tcpServer((socket) => void socket.once('data', () => (heard += 1)));
     const limited = await limitedTo(`https://127.0.0.1:${mute}`);
     for (const [before, method] of ['GET', 'POST'].entries()) {
-      const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
+      const asked = limited.ask('/v1/scripts', method);
       await until(() => heard > before);
       await limited.clock.advance(CONNECT_LIMIT_MS - 1);
       expect(asked.isOver).toBe(false);
       await limited.clock.advance(1);
       expect((await asked.answer).headers.get('retry-after')).not.toBeNull();
-      const refusal = { code: 503, reason: 'upstream_unreachable' };
-      expect(await asked.refusal()).toMatchObject([503, refusal]);
+      expect(await asked.refusal()).toMatchObject([503, { code: 503, reason: 'upstream_unreachable' }]);
     }
   });
 
   it.each(['GET', 'POST'])('ends where the node has the request (%s) and says nothing', async (method) => {
     const { node, ...limited } = await limitedToSilence();
-    const asked = limited.ask('/v1/scripts', { method, ...(method === 'POST' ? { body: '{}' } : {}) });
+    const asked = limited.ask('/v1/scripts', method);
     await until(() => node.seen.length === 1);
     await limited.clock.advance(SILENCE_LIMIT_MS - 1);
     // What is not forwarded is not held up.
@@ -98,9 +95,8 @@ describe('the time that a forwarded request may take', () => {
     const node = await RestNode.start();
     const limited = await limitedTo(node.url);
     const before = limited.clock.pendingTimers;
-    for (let left = 3; left > 0; left -= 1) {
+    for (let left = 3; left > 0; left -= 1)
       expect(await (await limited.ask('/v1/accounts/1').answer).text()).toBe('of the node');
-    }
     await node.stop();
     expect((await limited.ask('/v1/accounts/1').answer).status).toBe(503);
     await until(() => limited.clock.pendingTimers === before);

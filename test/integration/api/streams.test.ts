@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ChangeFeed } from '../../../src/api/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import { EventReader } from '../../support/eventReader.js';
+import type { ServerEvent } from '../../support/eventReader.js';
 import { refusalOf } from '../../support/grpcProbe.js';
 import type { Message } from '../../support/grpcProbe.js';
 import type { IndexedChain } from '../../support/indexedChain.js';
@@ -37,7 +38,6 @@ interface Reader {
   readonly seen: () => readonly Seen[];
   /** Resolves when there is more, and rejects when there is no more. */
   readonly more: () => Promise<unknown>;
-  /** In the protocol's own words. */
   readonly end: () => Promise<string>;
   readonly leave: () => void;
 }
@@ -56,13 +56,11 @@ interface Kind {
   readonly says: Readonly<Record<'rewound' | 'damaged' | 'stopping' | 'below' | 'above', string>>;
 }
 
-const onOneServer = async (
-  follow: (served: ServedChain, start: Start) => Promise<Reader>,
-): Promise<Served> => {
+async function overHttp(follow: (served: ServedChain, start: Start) => Promise<Reader>): Promise<Served> {
   const served = await ServedChain.start(there, heads);
   const stop = () => served.stop();
   return { index: served, feed: served.feed, follow: (start) => follow(served, start), stop };
-};
+}
 
 async function followEvents(served: ServedChain, { from, behind, finality }: Start): Promise<Reader> {
   // Where it is told what was seen last, it goes on behind that, whatever `from` says.
@@ -74,14 +72,13 @@ async function followEvents(served: ServedChain, { from, behind, finality }: Sta
     const { code, reason } = data as { readonly code: number; readonly reason: string };
     return `${code} ${reason}`;
   };
+  const seenIn = ({ event, data }: ServerEvent): readonly Seen[] => {
+    const { height, proven } = data as { readonly height: number; readonly proven: boolean };
+    if (event === 'end') return [];
+    return [event === 'rewind' ? { height: -height } : { height, isProven: proven }];
+  };
   return {
-    seen: () =>
-      reader.events
-        .filter(({ event }) => event !== 'end')
-        .map(({ event, data }) => {
-          const { height, proven } = data as { readonly height: number; readonly proven: boolean };
-          return event === 'rewind' ? { height: -height } : { height, isProven: proven };
-        }),
+    seen: () => reader.events.flatMap(seenIn),
     more: () => reader.first(reader.events.length + 1),
     end: async () => {
       if (reader.status !== 200) return reasonIn((await served.get(path, { headers })).body);
@@ -95,10 +92,8 @@ async function followEvents(served: ServedChain, { from, behind, finality }: Sta
 const followTopic = (topic: string) =>
   async function (served: ServedChain, { from, finality }: Start): Promise<Reader> {
     const client = await WsClient.open(served.url);
-    client.subscribe('mine', topic, {
-      block_status: finality ?? 'finalized',
-      start_block_height: String(from),
-    });
+    const args = { block_status: finality ?? 'finalized', start_block_height: String(from) };
+    client.subscribe('mine', topic, args);
     await client.first(1);
     const isBlock = ({ topic: its }: { readonly topic?: string }) => its === topic;
     return {
@@ -110,12 +105,10 @@ const followTopic = (topic: string) =>
       more: () => client.first(client.messages.length + 1),
       end: async () => {
         for (let count = 1; ; count += 1) {
-          const message = await client.first(count).then(
-            (messages) => messages.at(-1),
-            () => undefined,
-          );
-          if (message === undefined) return `closed ${(await client.closed).code}`;
-          if (message.error !== undefined) return String(message.error.code);
+          const messages = await client.first(count).catch(() => undefined);
+          if (messages === undefined) return `closed ${(await client.closed).code}`;
+          const error = messages.at(-1)?.error;
+          if (error !== undefined) return String(error.code);
         }
       },
       leave: () => client.socket.close(),
@@ -131,23 +124,19 @@ interface Told {
   readonly blocks?: readonly { readonly height: string; readonly is_proven: boolean }[];
 }
 
-function seenIn({ block, block_height, blocks, indexed, rewind }: Told): readonly Seen[] {
+function seenIn({ block, block_height: digest, blocks, indexed, rewind }: Told): readonly Seen[] {
   if (rewind !== undefined) return [{ height: -Number(rewind.height) }];
-  if (block !== undefined || block_height !== undefined)
-    return [{ height: Number(block?.height ?? block_height) }];
-  return [indexed ?? [], blocks ?? []].flat().map(({ height, is_proven: isProven }) => ({
-    ...{ height: Number(height), isProven },
-  }));
+  const height = block?.height ?? digest;
+  if (height !== undefined) return [{ height: Number(height) }];
+  const all = [indexed ?? [], blocks ?? []].flat();
+  return all.map((each) => ({ height: Number(each.height), isProven: each.is_proven }));
 }
 
 const overGrpc = (method: string, requestOf: (start: Start) => object, can: Kind['can'] = []): Kind => ({
   ...{ name: `${method} over gRPC`, can },
   says: {
-    rewound: 'ABORTED rewound',
-    damaged: 'UNAVAILABLE healing',
-    stopping: 'UNAVAILABLE stopping',
-    below: 'INVALID_ARGUMENT below_first_indexed',
-    above: 'NOT_FOUND not_yet_indexed',
+    ...{ rewound: 'ABORTED rewound', damaged: 'UNAVAILABLE healing', stopping: 'UNAVAILABLE stopping' },
+    ...{ below: 'INVALID_ARGUMENT below_first_indexed', above: 'NOT_FOUND not_yet_indexed' },
   },
   serve: async () => {
     const { feed, index, probe, server } = await servedOverGrpc(there, heads);
@@ -188,19 +177,16 @@ const kinds: readonly Kind[] = [
   {
     name: '/events',
     can: ['behind', 'proven'],
-    serve: () => onOneServer(followEvents),
+    serve: () => overHttp(followEvents),
     says: {
-      rewound: '409 rewound',
-      damaged: '503 healing',
-      stopping: '503 stopping',
-      below: '404 below_first_indexed',
-      above: '404 not_yet_indexed',
+      ...{ rewound: '409 rewound', damaged: '503 healing', stopping: '503 stopping' },
+      ...{ below: '404 below_first_indexed', above: '404 not_yet_indexed' },
     },
   },
   ...['blocks', 'block_digests'].map((topic): Kind => ({
     name: `the topic ${topic} over WebSocket`,
     can: ['sealed'],
-    serve: () => onOneServer(followTopic(topic)),
+    serve: () => overHttp(followTopic(topic)),
     says: overWebSocket,
   })),
   overGrpc('SubscribeBlocksFromStartHeight', fromBlock, ['sealed']),
@@ -270,7 +256,6 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
     // Where several blocks are one message, what lacks some of them is none.
     const isGathered = name.startsWith('SubscribeIndexedBlocks');
     expect(reader.seen().map(({ height }) => height)).toEqual(isGathered ? [] : [117]);
-    // The others go on.
     await index.commit(coming.slice(0, 1));
     expect(await heightsOf(other, 2)).toEqual([119, 120]);
   });
@@ -308,10 +293,8 @@ describe.each(kindsThatCan('proven'))('$name', ({ serve }) => {
   it('says what is proven, and waits for it where that is asked', async () => {
     const { follow, index } = await serve();
     index.change({ proven: { from: 104, to: 116 } });
-    const all = await first(await follow({ from: 103 }), 17);
-    expect(all).toEqual(
-      upwards(103, 17).map((height) => ({ height, isProven: height >= 104 && height <= 116 })),
-    );
+    const told = upwards(103, 17).map((height) => ({ height, isProven: height >= 104 && height <= 116 }));
+    expect(await first(await follow({ from: 103 }), 17)).toEqual(told);
     const reader = await follow({ from: 115, finality: 'proven' });
     await first(reader, 2);
     index.change({ proven: { from: 104, to: 118 } });
@@ -320,21 +303,16 @@ describe.each(kindsThatCan('proven'))('$name', ({ serve }) => {
 });
 
 describe.each(kindsThatCan('behind'))('$name, told what was seen last,', ({ serve }) => {
-  it('goes on behind it', async () => {
-    const { follow } = await serve();
-    const reader = await follow({ behind: { height: 117, id: idAt(117) } });
-    expect(await heightsOf(reader, 2)).toEqual([118, 119]);
-  });
-
   it.each([
-    ['above the watermark', { height: 125, id: idAt(125) }, 119],
-    ['that is another one here', { height: 117, id: idOf('a lie') }, 116],
-  ])('tells how far to go back for a block %s', async (_, behind, height) => {
+    ['goes on behind it', { height: 117, id: idAt(117) }, 117, []],
+    ['tells how far to go back for a block above the watermark', { height: 125, id: idAt(125) }, 119, [-119]],
+    ['tells how far to go back for another one', { height: 117, id: idOf('a lie') }, 116, [-116]],
+  ])('%s', async (_, behind, height, told) => {
     const { follow, index } = await serve();
     const reader = await follow({ behind });
     await first(reader, 1);
     await index.commit(coming.slice(0, 1));
-    const after = upwards(height + 1, 120 - height);
-    expect(await heightsOf(reader, 1 + after.length)).toEqual([-height, ...after]);
+    const all = [...told, ...upwards(height + 1, 120 - height)];
+    expect(await heightsOf(reader, all.length)).toEqual(all);
   });
 });

@@ -9,16 +9,14 @@ import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import type { BlockEntry, WholeBlock } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { branchAbove, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
+import { scraped } from '../../support/scrapedMetrics.js';
+import { branchAbove, chainOf, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
 /** As many are read once for all followers. */
 const RECENT_HEIGHTS = 64;
-const chain = smallChain(
-  FIRST,
-  Array.from({ length: 80 }, (_, index) => (index % 3 === 0 ? [[transactionWith()], []] : [])),
-);
+const chain = chainOf(FIRST, 80, (index) => (index % 3 === 0 ? [[transactionWith()], []] : []));
 
 /** What every stream does, over each protocol: test/integration/api/streams.test.ts. */
 
@@ -72,6 +70,7 @@ class World {
   head: number | null = null;
   /** Where it is set, heights are missing between. */
   coverage: IndexedRange['coverage'];
+  heard: IndexedRange | undefined;
   readonly feed: ChangeFeed;
   readonly store: MemoryIndexStore;
 
@@ -100,7 +99,12 @@ class World {
     return this.store.latestIndexedHeight();
   }
 
+  /** What the feed hears of it: of now, or of an earlier moment. */
   get range(): IndexedRange {
+    return this.heard ?? this.now();
+  }
+
+  now(): IndexedRange {
     const { coverage, head, latest, sealed } = this;
     const firstIndexed = coverage?.at(-1)?.from ?? FIRST;
     return { firstIndexed, latestIndexed: latest, head, sealed, ...(coverage && { coverage }) };
@@ -118,9 +122,15 @@ class World {
     await this.store.commit(batchOf(this.latest, blocks));
   }
 
-  seal(height: number): void {
-    this.sealed = height;
+  /** The same, of which it hears at once. */
+  async rewind(...other: Parameters<World['rewindUnheard']>): Promise<void> {
+    await this.rewindUnheard(...other);
+    await this.hear();
+  }
+
+  async hear(): Promise<void> {
     this.feed.notify();
+    await this.clock.settle();
   }
 
   async follow(
@@ -135,10 +145,7 @@ class World {
   }
 
   async value(name: string): Promise<number> {
-    const [sample] = (
-      await this.metrics.registry.getSingleMetric(`flow_collection_indexer_${name}`)!.get()
-    ).values.filter(({ labels }) => labels['kind'] === 'blocks');
-    return sample!.value;
+    return (await scraped(this.metrics)).value(name, { kind: 'blocks' });
   }
 }
 
@@ -249,15 +256,11 @@ describe('a follower', () => {
   it('leaves nothing behind, in whichever way it goes', async () => {
     const world = await World.with(20);
     for (let round = 0; round < 3; round += 1) {
-      const [gone, late, ahead] = [
-        await world.follow('next'),
-        await world.follow({ height: 100 }, { atOnce: false }),
-        await world.follow({ height: 119 }),
-      ];
+      const gone = await world.follow('next');
+      const late = await world.follow({ height: 100 }, { atOnce: false });
+      const ahead = await world.follow({ height: 119 });
       await world.clock.settle();
-      await world.rewindUnheard(118, []);
-      world.feed.notify();
-      await world.clock.settle();
+      await world.rewind(118, []);
       await world.commit(1);
       gone.leave();
       await world.clock.advance(2 * SEND_LIMIT_MS);
@@ -270,9 +273,8 @@ describe('a follower', () => {
 
   it('leaves the newest heights that it read in memory, and no more', async () => {
     const world = await World.with(RECENT_HEIGHTS + 10);
-    const first = await world.follow({ height: FIRST });
+    await world.follow({ height: FIRST });
     await world.clock.advance(1_000);
-    expect(first.heights).toEqual(heights(FIRST, world.latest));
     const reads = world.reads.length;
     await world.follow({ height: world.latest + 1 - RECENT_HEIGHTS });
     await world.clock.advance(1_000);
@@ -284,15 +286,14 @@ describe('a follower', () => {
 
   it('that is one too many is refused, until another one leaves', async () => {
     const world = await World.with(1);
-    const readers: Reader[] = [];
-    for (let count = 0; count < MAX_FOLLOWERS; count += 1) readers.push(await world.follow('next'));
+    const one = await world.follow('next');
+    while (world.feed.followers < MAX_FOLLOWERS) await world.follow('next');
     const from = await world.feed.cursorAt('next');
     const oneMore = () =>
       world.feed.follow({ kind: 'digests', from, until: 'indexed' }, new Reader(world, true));
     expect(oneMore).toThrow(ApiError);
     expect(await world.value('feed_followers')).toBe(MAX_FOLLOWERS);
-    readers[7]!.leave();
-    readers[7]!.leave();
+    for (let twice = 0; twice < 2; twice += 1) one.leave();
     oneMore();
     expect(oneMore).toThrow('at most 200 callers');
   });
@@ -313,9 +314,7 @@ describe('a rewind by another process', () => {
     const slow = await world.follow({ height: 103 }, { atOnce: false });
     await world.clock.settle();
     expect(ahead.heights).toEqual(heights(104, 109));
-    await world.rewindUnheard(105, []);
-    world.feed.notify();
-    await world.clock.settle();
+    await world.rewind(105, []);
     expect([ahead.ended, resumed.ended]).toMatchObject([isRewound, isRewound]);
     expect(ahead.ended).toMatchObject({ message: expect.stringContaining('height 109') as string });
     await world.store.commit(batchOf(105, branchAbove(105, 6)));
@@ -335,9 +334,7 @@ describe('a rewind by another process', () => {
     const last = await world.follow({ lastSeen: { height: 108, blockId: idOf('block 108') } });
     await world.clock.settle();
     world.store.rewinds = () => 0;
-    await world.rewindUnheard(107, branchAbove(107, 3));
-    world.feed.notify();
-    await world.clock.settle();
+    await world.rewind(107, branchAbove(107, 3));
     expect(reader.heights).toEqual(heights(104, 109));
     expect([reader.ended, last.ended]).toMatchObject([isRewound, isRewound]);
     // Who has the new block and is about to get an old one that is still cached is told too, instead of getting it.
@@ -352,13 +349,9 @@ describe('a rewind by another process', () => {
     let goOn = (): void => undefined;
     const held = new Promise<void>((resolve) => (goOn = resolve));
     const [blockByHeight, wholeBlock] = [store.blockByHeight.bind(store), store.wholeBlock.bind(store)];
-    const after = async <T>(read: Promise<T>): Promise<T> => {
-      const value = await read;
-      await held;
-      return value;
-    };
-    store.blockByHeight = (height) => after(blockByHeight(height));
-    store.wholeBlock = (height) => after(wholeBlock(height));
+    const late = async <T>(read: Promise<T>): Promise<T> => held.then(() => read);
+    store.blockByHeight = (height) => late(blockByHeight(height));
+    store.wholeBlock = (height) => late(wholeBlock(height));
     const got: string[] = [];
     const following = { from: { next: 108, rewind: undefined, last: undefined }, until: 'indexed' } as const;
     const follow = (): void => {
@@ -391,8 +384,7 @@ describe('a rewind by another process', () => {
     const world = await World.with(10);
     const reader = await world.follow({ height: 108 });
     await world.store.commit(batchOf(109, branchAbove(108, 4).slice(1)));
-    world.feed.notify();
-    await world.clock.settle();
+    await world.hear();
     expect(reader.heights).toEqual(heights(108, 112));
     expect(reader.ended).toBeUndefined();
   });
@@ -400,17 +392,10 @@ describe('a rewind by another process', () => {
 
 it('the end of the feed waits for the read under way, whose failure is no bug', async () => {
   const world = await World.with(3);
-  let fail = (_: Error): void => undefined;
-  let reading = (): void => undefined;
-  const read = new Promise<void>((resolve) => (reading = resolve));
-  world.store.blockByHeight = () =>
-    new Promise((_, reject) => {
-      fail = reject;
-      reading();
-    });
+  let fail: ((error: Error) => void) | undefined;
+  world.store.blockByHeight = () => new Promise((_, reject) => (fail = reject));
   const reader = await world.follow({ height: 100 });
-  await world.clock.settle();
-  await read;
+  while (fail === undefined) await world.clock.settle();
   let isClosed = false;
   const closing = world.feed.close().then(() => (isClosed = true));
   await world.clock.settle();
@@ -425,14 +410,11 @@ it('the end of the feed waits for the read under way, whose failure is no bug', 
 });
 
 describe('whatever commits, rewinds, slow readers and disconnects do', () => {
-  const who = fc.nat(20);
+  const [who, sealed] = [fc.nat(20), fc.boolean()];
   const step = fc.oneof(
     fc.record({ do: fc.constant('commit' as const), count: fc.integer({ min: 1, max: 4 }) }),
     fc.record({ do: fc.constant('rewind' as const), by: fc.nat(8), more: fc.nat(12) }),
-    fc.record({
-      do: fc.constant('follow' as const),
-      ...{ back: fc.nat(10), atOnce: fc.boolean(), sealed: fc.boolean() },
-    }),
+    fc.record({ do: fc.constant('follow' as const), back: fc.nat(10), atOnce: fc.boolean(), sealed }),
     fc.record({ do: fc.constantFrom('take' as const, 'leave' as const, 'resume' as const), who }),
     fc.record({ do: fc.constant('seal' as const), behind: fc.nat(5) }),
     fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 1, 100, 4_000) }),
@@ -446,14 +428,13 @@ describe('whatever commits, rewinds, slow readers and disconnects do', () => {
         const { store } = world;
         // What is read is newer than what was heard of it.
         const rewinds = store.rewinds.bind(store);
-        let heard = { rewinds: 0, range: world.range };
-        const range = Object.getOwnPropertyDescriptor(World.prototype, 'range')!.get!.bind(world);
-        store.rewinds = () => heard.rewinds;
-        Object.defineProperty(world, 'range', { get: () => heard.range });
         const hear = (): void => {
-          heard = { rewinds: rewinds(), range: range() as IndexedRange };
+          const heard = rewinds();
+          store.rewinds = () => heard;
+          world.heard = world.now();
           world.feed.notify();
         };
+        hear();
         const topId = async () => (await store.blockByHeight(world.latest))!.block.id;
         let branches = 0;
         const grow = async (count: number): Promise<void> => {
@@ -476,7 +457,7 @@ describe('whatever commits, rewinds, slow readers and disconnects do', () => {
             if (now.more > 0) await grow(now.more);
           } else if (now.do === 'seal') world.sealed = Math.max(world.sealed ?? 0, world.latest - now.behind);
           else if (now.do === 'follow') {
-            const from = Math.max(FIRST, heard.range.latestIndexed! + 1 - now.back);
+            const from = Math.max(FIRST, world.range.latestIndexed! + 1 - now.back);
             await join({ height: from }, from, now.atOnce, now.sealed);
           } else if (now.do === 'take') one?.reader.take();
           else if (now.do === 'wait') await world.clock.advance(now.ms);

@@ -4,9 +4,7 @@ import { selectFields } from '../../../src/api/rest/flowRoutes.js';
 import { encodeBlock, encodeTransaction, toIdentifier, transactionId } from '../../../src/flow/index.js';
 import { idOf, transactionWith } from '../../support/smallChain.js';
 
-function base64(text: string): string {
-  return Buffer.from(text).toString('base64');
-}
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 /** What transactions and blocks of every kind say: test/integration/valuesAcrossOutputs.test.ts. */
 describe("Flow's form", () => {
@@ -33,9 +31,8 @@ describe("Flow's form", () => {
 
   it('of a block has an empty signature where the block carries none', () => {
     const bare = { id: idOf('a'), parentId: idOf('b'), height: 1, guarantees: [], signatures: [] };
-    const { header } = restBlock(encodeBlock({ ...bare, timestamp: undefined }), undefined, {
-      payload: false,
-    });
+    const encoded = encodeBlock({ ...bare, timestamp: undefined });
+    const { header } = restBlock(encoded, undefined, { payload: false });
     expect(header.parent_voter_signature).toBe('');
   });
 });
