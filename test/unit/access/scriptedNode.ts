@@ -1,10 +1,6 @@
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
-import type {
-  AccessMethod,
-  NodeVersionInfo,
-  ReceivedBlock,
-  UpstreamErrorKind,
-} from '../../../src/access/index.js';
+import type { AccessMethod, NodeVersionInfo } from '../../../src/access/index.js';
+import type { ReceivedBlock, UpstreamErrorKind } from '../../../src/access/index.js';
 import type { OpenNode } from '../../../src/access/pool/NodePool.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import type { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
@@ -127,11 +123,12 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
     await this.#answered('GetBlockByHeight');
     const refusal = this.script.belowRoot?.(height);
     if (refusal !== undefined) {
-      throw new UpstreamError(
-        'below_root',
-        { node: this.name, method: 'GetBlockByHeight', lowestHeight: refusal.lowestHeight },
-        refusal.text,
-      );
+      const where = {
+        node: this.name,
+        method: 'GetBlockByHeight',
+        lowestHeight: refusal.lowestHeight,
+      } as const;
+      throw new UpstreamError('below_root', where, refusal.text);
     }
     const id = this.script.blockIdAt?.(height);
     if (id === undefined) throw this.error('not_found', 'GetBlockByHeight');

@@ -74,8 +74,7 @@ describe('a spork that the table does not have', () => {
     const { net, tells } = await three({ 'b:1': () => ({ height: 199 }), 'c:1': () => ({ height: 204 }) });
     await tells(['a:1']);
     await clock.advance(20_000);
-    expect(net.forHeight(200)).toEqual([]);
-    expect(net.sporkAt(200)?.rootHeight).toBe(100);
+    expect([net.forHeight(200), net.sporkAt(200)?.rootHeight]).toEqual([[], 100]);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     await clock.advance(20_000);
@@ -109,8 +108,7 @@ describe('a spork that the table does not have', () => {
     expect(net.verifier.undecidedAt(199)).toBeUndefined();
     await clock.advance(35_000);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.sporkAt(200)?.rootHeight).toBe(100);
-    expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
+    expect([net.sporkAt(200)?.rootHeight, names(net.live())]).toEqual([100, ['a:1', 'b:1', 'c:1']]);
     const warnings = world().logger.records.filter(({ message }) =>
       message.includes('a spork that does not exist'),
     );
@@ -135,8 +133,7 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1'], 1_000);
     await clock.advance(10 * MINUTE_MS);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(names(net.forHeight(740))).toEqual(['b:1', 'c:1']);
-    expect(net.forHeight(1_000)).toEqual([]);
+    expect([names(net.forHeight(740)), net.forHeight(1_000)]).toEqual([['b:1', 'c:1'], []]);
     expect(net.verifier.undecidedAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
     await clock.advance(5 * MINUTE_MS);
     expect(names(net.forHeight(1_000))).toEqual(['a:1', 'b:1', 'c:1']);
@@ -170,8 +167,7 @@ describe('a spork that the table does not have', () => {
     await clock.advance(8_000);
     expect(stateOf()?.foreign).toBeUndefined();
     await clock.advance(MINUTE_MS);
-    expect(stateOf()?.foreign).toBe('block');
-    expect(names(net.forHeight(150))).toEqual(['b:1', 'c:1']);
+    expect([stateOf()?.foreign, names(net.forHeight(150))]).toEqual(['block', ['b:1', 'c:1']]);
   });
 
   it('holds up nothing where the last one that its node told of was none', async () => {
@@ -243,8 +239,7 @@ describe('a spork that the table does not have', () => {
     expect(net.verifier.undecidedAt(200)?.awaited).toEqual(['old:1']);
     await clock.advance(35_000);
     await asked;
-    expect(names(net.forHeight(200))).toEqual(['new:1']);
-    expect(net.sporkAt(200)?.rootHeight).toBe(200);
+    expect([names(net.forHeight(200)), net.sporkAt(200)?.rootHeight]).toEqual([['new:1'], 200]);
   });
 
   it('is decided on before the start is, or a minute later', async () => {

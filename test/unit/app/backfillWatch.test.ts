@@ -189,18 +189,13 @@ describe('watchBackfill', () => {
     world.run({ from: 10, to: 19 });
     world.plan({ from: 0, to: 50 }, 51);
     const [plan] = world.state.plans;
-    world.state = {
-      ...world.state,
-      plans: [
-        { ...plan!, id: 1, isPaused: true },
-        { ...plan!, id: 2, from: 15 },
-      ],
-    };
-    expect(world.watch.plannedAt(16)).toMatchObject({
-      plan: 2,
-      isPaused: false,
-      range: { from: 10, to: 19 },
-    });
+    const plans = [
+      { ...plan!, isPaused: true },
+      { ...plan!, id: 2, from: 15 },
+    ];
+    world.state = { ...world.state, plans };
+    const range = { from: 10, to: 19 };
+    expect(world.watch.plannedAt(16)).toMatchObject({ plan: 2, isPaused: false, range });
     expect(world.watch.plannedAt(30)).toMatchObject({ plan: 2, range: null });
     expect(world.watch.plannedAt(5)).toMatchObject({ plan: 1, isPaused: true, range: null });
     expect(world.watch.plannedAt(60)).toBeUndefined();

@@ -89,10 +89,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
   const block = (): Facts['block'] =>
     state.facts.block ?? { height: state.latest + 1, troubles: [], isUnserved: false };
   const line = {
-    blocks: {
-      heldUpBy: block,
-      chainTrouble: () => state.wrong.chainTrouble,
-    },
+    blocks: { heldUpBy: block, chainTrouble: () => state.wrong.chainTrouble },
     explainer: {
       explain: () => ({ stage: state.facts.stage ?? 'queued' }),
       heldUpBy: () => state.facts.collections,
@@ -230,8 +227,7 @@ describe('the lowest missing height, held up', () => {
     const { codes, state } = healthyDaemon({ head: 1010 });
     const troubles = kinds.map((kind) => trouble({ node: `${kind}:1`, kind }));
     state.facts = { stage: 'collecting', collections: { missing: 1, of: 2, troubles, heldBack: [] } };
-    expect(await codes(4_000)).toEqual([]);
-    expect(await codes(2_000)).toEqual([code]);
+    expect([await codes(4_000), await codes(2_000)]).toEqual([[], [code]]);
   });
 
   it('by a rate limit says whose, and until when', async () => {
@@ -311,13 +307,11 @@ describe('the lowest missing height, held up', () => {
     const { codes, diagnosis, state } = healthyDaemon();
     expect(diagnosis.leaderAgeSeconds()).toBeUndefined();
     state.wrong = { shared: { leads: true } };
-    expect(await codes(30_000)).toEqual([]);
-    expect(diagnosis.leaderAgeSeconds()).toBe(0);
+    expect([await codes(30_000), diagnosis.leaderAgeSeconds()]).toEqual([[], 0]);
     state.wrong = { shared: {}, database: { trouble: 'the database is away' } };
     expect(await codes(30_000)).toEqual(['database_unreachable']);
     state.wrong = { shared: {} };
-    expect(await codes(12_000)).toEqual([]);
-    expect(await codes(1_000)).toEqual(['leader_lost']);
+    expect([await codes(12_000), await codes(1_000)]).toEqual([[], ['leader_lost']]);
     // What readers use is away as well.
     state.wrong = { shared: {}, database: { trouble: undefined }, replica: 'the replica is away' };
     expect(await codes()).toEqual(['database_unreachable', 'leader_lost']);
@@ -395,8 +389,7 @@ describe('the head', () => {
     state.answered = 0;
     const said = 'GetLatestBlockHeader at a:1: UNAVAILABLE: refused';
     state.headTroubles = [trouble({ kind: 'unreachable', said })];
-    expect(await codes(7_000)).toEqual([]);
-    expect(diagnosis.isHeadConfirmed()).toBe(true);
+    expect([await codes(7_000), diagnosis.isHeadConfirmed()]).toEqual([[], true]);
     const [found] = await told(2_000);
     expect(diagnosis.isHeadConfirmed()).toBe(false);
     expect(found).toContain(`upstream_unreachable: no access node has reported its head for 9 s: ${said}`);

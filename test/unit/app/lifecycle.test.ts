@@ -22,8 +22,7 @@ describe('closing', () => {
     });
     lifecycle.onClose('source', () => void closed.push('source'));
     await lifecycle.close();
-    expect(closed).toEqual(['source', 'writer', 'store']);
-    expect(lifecycle.signal.aborted).toBe(true);
+    expect([closed, lifecycle.signal.aborted]).toEqual([['source', 'writer', 'store'], true]);
   });
 
   it('goes on past a part that fails, and then reports that part', async () => {

@@ -12,7 +12,7 @@ import { RestNode } from '../../support/restNode.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 import { storeFlags, storePath, withStore } from '../../support/storeDump.js';
-import { refusal } from '../../support/refusal.js';
+import { matching, refusal } from '../../support/refusal.js';
 import { runInProcess } from '../../support/terminal.js';
 import type { Ran } from '../../support/terminal.js';
 
@@ -76,7 +76,7 @@ describe('an export', () => {
     const expected = blocksOf(chain, FIRST, LAST).flatMap(({ id, parentId, height, collections }) => [
       {
         ...{ kind: 'block', height, block_id: id, parent_id: parentId },
-        timestamp: expect.stringMatching(/^\d{4}-.*Z$/) as string,
+        timestamp: matching(/^\d{4}-.*Z$/),
         collections: collections.map((collection) => ({
           collection_id: collection.id,
           transaction_count: collection.transactions.length,
@@ -87,11 +87,10 @@ describe('an export', () => {
           ...{ kind: 'transaction', height, block_id: id, collection_id: collection.id },
           ...{ collection_index, transaction_index },
           transaction: expect.objectContaining({
-            id: collection.transactionIds.toString(
-              'hex',
-              32 * transaction_index,
-              32 * transaction_index + 32,
-            ),
+            id: collection.transactionIds
+              .toString('hex')
+              .slice(64 * transaction_index)
+              .slice(0, 64),
           }) as object,
         })),
       ),
@@ -125,9 +124,7 @@ describe('an export', () => {
   it('goes on when its reader is slow, and ends quietly when nobody reads any more', async () => {
     let taken = 0;
     const args = ['export', ...storeFlags(dataDir), '--quiet'];
-    const { exit } = await runInProcess(args, {
-      write: () => Promise.resolve((taken += 1) < 1),
-    });
+    const { exit } = await runInProcess(args, { write: () => Promise.resolve((taken += 1) < 1) });
     expect({ exit, taken }).toEqual({ exit: 'done', taken: 1 });
   });
 
@@ -162,15 +159,7 @@ describe('a file that was cut', () => {
         expect(await run('--output', path, '--resume')).toMatchObject({ exit: 'done', message: '' });
         expect(readFileSync(path).equals(whole)).toBe(true);
       }),
-      {
-        numRuns: 10,
-        examples: [
-          [0, 0],
-          [1, 0],
-          [whole.length, 0],
-          [whole.length - 1, 3],
-        ],
-      },
+      { numRuns: 10, examples: [0, 1, whole.length, whole.length - 1].map((cut) => [cut, cut % 4]) },
     );
   });
 
@@ -210,12 +199,6 @@ describe('a file that was cut', () => {
     const resumed = await runInProcess(['export', ...storeFlags(holed), ...into, '--resume']);
     expect(resumed).toMatchObject({ exit: 'done', message: '' });
     expect(resumed.err).toContain(`exported heights ${MIDDLE} to ${LAST}: `);
-  });
-
-  it('is not overwritten by accident', async () => {
-    const path = cutFile(whole.subarray(0, 1000));
-    expect(await run('--output', path)).toMatchObject(refusal('usage', /Add --resume/));
-    expect(readFileSync(path)).toEqual(whole.subarray(0, 1000));
   });
 
   it('of another chain is refused, and not changed', async () => {
@@ -307,26 +290,6 @@ describe('an export from a daemon', () => {
     });
     expect({ exit, pages }).toEqual({ exit: 'done', pages: 2 });
     expect(asked.size).toBeGreaterThan(1_000);
-  });
-
-  it('follows what becomes indexed, and is closed when it is told to end', async () => {
-    const [before, after] = [blocks.slice(0, 10), blocks.slice(10, 20)];
-    const served = await ServedChain.start(before, { sealed: null });
-    const ending = new AbortController();
-    let out = '';
-    const running = runInProcess(['export', '--api-port', String(served.port), '--quiet', '--follow'], {
-      signal: ending.signal,
-      write: async (bytes) => {
-        out += Buffer.from(bytes).toString();
-        if (out.includes(`"height":${FIRST + 9},`) && served.store.latestIndexedHeight() < FIRST + 19) {
-          await served.commit(after);
-        }
-        if (out.includes(`"height":${FIRST + 19},`)) ending.abort();
-        return true;
-      },
-    });
-    expect((await running).exit).toBe('done');
-    expect(expectClosed(out)).toMatchObject({ from: FIRST, to: FIRST + 19, blocks: 20 });
   });
 
   it('that has no height yet is followed until a signal ends that', async () => {
