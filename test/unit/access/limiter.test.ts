@@ -31,10 +31,7 @@ function leaving(permit: Permit | Promise<Permit>): { readonly left: () => boole
 describe('a rate that several processes share', () => {
   it('is divided among them as they come and go', async () => {
     let sharers = 1;
-    const shared = new MethodLimiter(
-      { ratePerSecond: 100, maxWaiting: 1_000 },
-      { clock, sharers: () => sharers },
-    );
+    const shared = limiter(100, 1_000, () => sharers);
     const rates = [1, 2, 4, 1].map((many) => {
       sharers = many;
       return shared.ratePerSecond;
@@ -173,15 +170,6 @@ describe('an answered rate limit', () => {
     expect([call.left(), clock.pendingTimers]).toEqual([true, 0]);
   });
 });
-
-/** Lets one call after another be answered, each once it may leave, while this holds. */
-async function answer(node: MethodLimiter, goesOn: (calls: number) => boolean): Promise<void> {
-  for (let calls = 0; goesOn(calls); calls += 1) {
-    const permit = node.acquire();
-    await clock.advance(permit instanceof Promise ? node.delayMs() : 0);
-    node.succeeded(await permit);
-  }
-}
 
 /** A node that takes so many calls a second, or none at all, and the pace at which it is asked. */
 function played(configuredRate: number, workers: number) {

@@ -1,11 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { AccessNetwork, ReceivedBlock, SporkTable } from '../../../src/access/index.js';
+import type { AccessNetwork } from '../../../src/access/index.js';
 import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
 import { refusal } from '../../support/refusal.js';
-import { OperatorError } from '../../../src/runtime/index.js';
 import { scriptedWorlds, version } from './scriptedNetwork.js';
 import type { ScriptedWorld } from './scriptedNetwork.js';
-import { idOf } from './scriptedNode.js';
+import { blockAt, idOf } from './scriptedNode.js';
 import type { NodeScript } from './scriptedNode.js';
 
 const MINUTE_MS = 60_000;
@@ -30,15 +29,13 @@ describe('the configuration', () => {
     [['grpc://x:1', 'grpcs://x:1'], 'both as grpc:// and as grpcs://'],
   ])('%j is refused', (accessNodes, message) => {
     const build = () => network({ 'x:1': {} }, { accessNodes });
-    expect(build).toThrow(OperatorError);
-    expect(build).toThrow(message);
+    expect(build).toThrow(expect.objectContaining(refusal('configuration', message)));
   });
 
   it('takes a node named twice as one, in both of its roles', async () => {
-    const { net, nodes } = await identified(
-      { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
-      { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] },
-    );
+    const same = { version: version(5) };
+    const roles = { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] };
+    const { net, nodes } = await identified({ 'a:1': same, 'b:1': same }, roles);
     expect(nodes.opened).toHaveLength(2);
     expect([names(net.live()), names(net.forHeight(7))]).toEqual([['a:1'], ['a:1']]);
     expect(names(net.forExecutionData(7))).toEqual(['a:1', 'b:1']);
@@ -46,11 +43,11 @@ describe('the configuration', () => {
 });
 
 describe('a peer', () => {
+  const beside = (peer: NodeScript) =>
+    identified({ 'a:1': { version: version(5) }, 'p:1': peer }, { accessNodes: ['a:1'], peers: ['p:1'] });
+
   it('gives blocks with bodies, and its word on the chain counts for nothing', async () => {
-    const { net } = await identified(
-      { 'a:1': { version: version(5) }, 'p:1': { version: version(900) } },
-      { accessNodes: ['a:1'], peers: ['p:1'] },
-    );
+    const { net } = await beside({ version: version(900) });
     expect([names(net.peers()), names(net.live())]).toEqual([['p:1'], ['a:1']]);
     expect(names(net.forHeight(1_000))).toEqual(['a:1']);
     expect(names(net.forExecutionData(1_000))).toEqual(['a:1']);
@@ -59,17 +56,11 @@ describe('a peer', () => {
     expect(net.verifier.undecidedAt(1_000)).toBeUndefined();
   });
 
-  it('of another chain is not asked', async () => {
-    const { net } = await identified(
-      { 'a:1': { version: version(5) }, 'p:1': { version: version(5), chainId: 'flow-testnet' } },
-      { accessNodes: ['a:1'], peers: ['p:1'] },
-    );
-    expect(names(net.peers())).toEqual([]);
-    expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
-  });
-
-  it('of another chain is named as one, where it stands in for the nodes', async () => {
+  it('of another chain is not asked, and named as one where it stands in for the nodes', async () => {
     const other = { version: version(5), chainId: 'flow-testnet' };
+    const { net } = await beside(other);
+    expect(net.peers()).toEqual([]);
+    expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
     const mirror = identified({ 'p:1': other }, { accessNodes: [], peers: ['p:1'] });
     await expect(mirror).rejects.toThrow('Name a --peer of that network');
   });
@@ -253,12 +244,8 @@ describe('a node that fails some of the questions', () => {
   );
 
   it('has its root found by stream where it does not give block zero by call', async () => {
-    const streams: ReceivedBlock = {
-      block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
-      status: 'finalized',
-    };
     const fails = { GetBlockByHeight: 'internal' } as const;
-    const { net } = network({ 'a:1': { fails, version: version(0), streams } });
+    const { net } = network({ 'a:1': { fails, version: version(0), streams: blockAt(0, idOf('1')) } });
     await clock.advance(500);
     expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 0 });
     expect(net.liveRoot()).toBe(0);
@@ -337,6 +324,10 @@ describe('a node that fails some of the questions', () => {
   });
 });
 
+const spork = (name: string, rootHeight: number, endHeightExclusive: number | null) => ({
+  ...{ name, rootHeight, endHeightExclusive, rootParentId: '0'.repeat(64), accessNodes: [`${name}:1`] },
+});
+
 describe('a chain that began anew', () => {
   const watermark = { height: 540, id: idOf('a') };
   const sporks = [{ rootHeight: 0, sporkId: '' }];
@@ -344,10 +335,9 @@ describe('a chain that began anew', () => {
   let sharedTo: number;
   const storedBlock = (height: number) => Promise.resolve({ id: idOf(height <= sharedTo ? 'b' : 'a') });
   const expectation = { sporks, watermark, firstHeight: 100, storedBlock };
-  const anew = (head: number): NodeScript => ({
-    latest: () => ({ height: head }),
-    version: version(0),
-    blockIdAt: (height) => (height <= head ? idOf('b') : undefined),
+  const anew = (head: number) => ({
+    ...{ latest: () => ({ height: head }), version: version(0) },
+    blockIdAt: (height: number) => (height <= head ? idOf('b') : undefined),
   });
 
   it.each(['unavailable', 'deadline'] as const)(
@@ -439,13 +429,9 @@ describe('a chain that began anew', () => {
 
   it('may be a later spork where the network has sporks and the node tells of none', async () => {
     sharedTo = -1;
-    const table: SporkTable = [
-      { name: 's1', rootHeight: 0, endHeightExclusive: null, rootParentId: '0'.repeat(64), accessNodes: [] },
-    ];
-    const script: NodeScript = {
-      latest: () => ({ height: 600 }),
-      blockIdAt: (height) => (height === 540 ? idOf('b') : undefined),
-    };
+    const table = [spork('s1', 0, null)];
+    const blockIdAt: NodeScript['blockIdAt'] = (height) => (height === 540 ? idOf('b') : undefined);
+    const script = { latest: () => ({ height: 600 }), blockIdAt };
     await identified({ 'a:1': script }, { sporks: table }, expectation);
     const { net: without } = network({ 'b:1': script }, {}, expectation);
     await expect(without.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
@@ -466,10 +452,8 @@ describe('nodes with another block at the watermark', () => {
 
   it('are foreign when another node has our block', async () => {
     const other: NodeScript['blockIdAt'] = (height) => (height === 150 ? idOf('b') : undefined);
-    const scripts: Record<string, NodeScript> = {
-      'a:1': { version: 'unimplemented', blockIdAt: other },
-      'b:1': { version: version(100), blockIdAt: ours },
-    };
+    const vague: NodeScript = { version: 'unimplemented', blockIdAt: other };
+    const scripts = { 'a:1': vague, 'b:1': { version: version(100), blockIdAt: ours } };
     const { net } = await identified(scripts, {}, { sporks, watermark });
     expect(names(net.live())).toEqual(['b:1']);
     const counted = await metrics.registry.getSingleMetricAsString(
@@ -490,9 +474,6 @@ describe('nodes with another block at the watermark', () => {
 });
 
 describe('which node for which height', () => {
-  const spork = (name: string, rootHeight: number, endHeightExclusive: number | null) => ({
-    ...{ name, rootHeight, endHeightExclusive, rootParentId: '0'.repeat(64), accessNodes: [`${name}:1`] },
-  });
   const table = [spork('s1', 0, 100), spork('s2', 100, 200), spork('s4', 300, null)];
   const scripts: Readonly<Record<string, NodeScript>> = {
     'live:1': { version: version(300, 350) },

@@ -35,6 +35,12 @@ export interface NodeScript {
   until?: Promise<void>;
 }
 
+/** A block with this id. */
+export const blockAt = (height: number, id: Identifier): ReceivedBlock => ({
+  block: { id, parentId: idOf('0'), height, collectionIds: [], encoded: new Uint8Array() },
+  status: 'finalized',
+});
+
 /** The id whose hex digits are all the same. */
 export function idOf(digit: string): Identifier {
   const id = parseIdentifier(digit.repeat(64));
@@ -132,10 +138,7 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
     }
     const id = this.script.blockIdAt?.(height);
     if (id === undefined) throw this.error('not_found', 'GetBlockByHeight');
-    return {
-      block: { id, parentId: idOf('0'), height, collectionIds: [], encoded: new Uint8Array() },
-      status: 'sealed',
-    };
+    return { ...blockAt(height, id), status: 'sealed' };
   }
 
   override async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {

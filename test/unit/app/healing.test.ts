@@ -69,7 +69,7 @@ function setUp({ leads = true } = {}) {
 
 describe('a damaged height that a read meets', () => {
   it('becomes a hole, and is named once, however often it is met', async () => {
-    const { clock, failures, healing, scrape, settle, state, tell, warned } = setUp();
+    const { failures, healing, scrape, settle, state, tell, warned } = setUp();
     for (let times = 0; times < 3; times += 1) tell({ height: 120, what: 'body of height 120: torn' });
     await settle();
     // Readers are told first: what they do not find from then on is healing.
@@ -81,7 +81,7 @@ describe('a damaged height that a read meets', () => {
   });
 
   it('waits at the watermark until the live range has grown', async () => {
-    const { clock, settle, state, tell, window } = setUp();
+    const { settle, state, tell, window } = setUp();
     tell({ height: LAST, what: 'torn' });
     await settle();
     expect(state.holes.size).toBe(0);
@@ -105,7 +105,7 @@ describe('the verification of a store', () => {
   });
 
   it('goes through all heights at its pace, and begins again an hour later', async () => {
-    const { checked, clock, scrape, scrubbing, settle, state } = setUp();
+    const { checked, scrape, scrubbing, settle, state } = setUp();
     state.damaged.add(101);
     const end = scrubbing(1_000);
     await settle();
@@ -122,7 +122,7 @@ describe('the verification of a store', () => {
   });
 
   it('begins at once where damage was met that has no height', async () => {
-    const { checked, clock, scrubbing, settle, tell } = setUp();
+    const { checked, scrubbing, settle, tell } = setUp();
     const end = scrubbing(0);
     await settle();
     expect(checked).toEqual([]);
@@ -146,7 +146,7 @@ describe('the verification of a store', () => {
   });
 
   it('is left to the process that leads', async () => {
-    const { checked, clock, scrape, scrubbing, settle, state } = setUp({ leads: false });
+    const { checked, scrape, scrubbing, settle, state } = setUp({ leads: false });
     const end = scrubbing(1_000);
     await settle();
     expect((await scrape()).value('store_scrub_bytes_per_second')).toBe(0);

@@ -75,6 +75,10 @@ describe('status --watch', () => {
     expect(watch.printed.err).toContain('The daemon does not answer any more');
   });
 
+  it('is an error when no daemon answers at first', async () => {
+    expect(await runInProcess(['status', '--watch', '--api-port', '1'])).toMatchObject({ exit: 'no_daemon' });
+  });
+
   it.each([
     [120, 40],
     [80, 24],
