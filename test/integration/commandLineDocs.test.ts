@@ -120,15 +120,12 @@ describe('docs/command-line.md', () => {
       }, 20);
       ending.signal.addEventListener('abort', () => clearInterval(growth));
     }
-    const ran = await runInProcess(await argumentsOf(args, file), {
-      signal: ending.signal,
-      out: see,
-      err: see,
-      write: (bytes) => {
-        see(Buffer.from(bytes).toString());
-        return Promise.resolve(true);
-      },
-    });
+    const write = (bytes: Uint8Array): Promise<boolean> => {
+      see(Buffer.from(bytes).toString());
+      return Promise.resolve(true);
+    };
+    const change = { signal: ending.signal, out: see, err: see, write };
+    const ran = await runInProcess(await argumentsOf(args, file), change);
     const all = printed + ran.message;
     expect({ all, code: exitCodeOf(ran.exit) }).toEqual({ all: matching(text), code });
   });

@@ -98,11 +98,8 @@ describe('identification', () => {
   it('knows where all nodes begin once all were asked, the mute ones too', async () => {
     let answer = (): void => undefined;
     const until = new Promise<void>((resolve) => (answer = resolve));
-    const { net } = network({
-      'live:1': { version: version(900) },
-      'old:1': { version: version(5), until },
-      'mute:1': { down: true },
-    });
+    const [live, old] = [{ version: version(900) }, { version: version(5), until }];
+    const { net } = network({ 'live:1': live, 'old:1': old, 'mute:1': { down: true } });
     let allAsked = false;
     const waiting = net.whenAllAsked(stop.signal).then(() => (allAsked = true));
     await net.whenIdentified(stop.signal);
@@ -117,9 +114,8 @@ describe('identification', () => {
 
   it('learns of a spork that begins at zero also when block zero was not found at first', async () => {
     let isThere = false;
-    const { net } = await identified({
-      'genesis:1': { version: version(0), blockIdAt: () => (isThere ? idOf('1') : undefined) },
-    });
+    const blockIdAt = () => (isThere ? idOf('1') : undefined);
+    const { net } = await identified({ 'genesis:1': { version: version(0), blockIdAt } });
     expect(net.sporkAt(7)).toBeUndefined();
     let told = false;
     const waiting = net.whenTold(7, stop.signal).then(() => (told = true));
@@ -133,17 +129,15 @@ describe('identification', () => {
 
   it('knows a spork that begins at zero from a node that joined it later', async () => {
     const text = 'block height 0 is less than the node root block height 50. Try another';
-    const { net } = await identified({
-      'late:1': { version: version(0, 50), belowRoot: () => ({ text, lowestHeight: 50 }) },
-    });
+    const belowRoot = () => ({ text, lowestHeight: 50 });
+    const { net } = await identified({ 'late:1': { version: version(0, 50), belowRoot } });
     expect(net.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
     expect(net.lowestHeight()).toBe(50);
   });
 
   it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
-    const { net, nodes } = await identified({
-      'mute:1': { version: version(0), blockIdAt: () => undefined },
-    });
+    const mute = { version: version(0), blockIdAt: () => undefined };
+    const { net, nodes } = await identified({ 'mute:1': mute });
     const waiting = net.whenTold(7, stop.signal);
     await clock.advance(MINUTE_MS);
     await waiting;
@@ -195,8 +189,7 @@ describe('identification', () => {
     };
     const { net } = network({ 'a:1': { latest } });
     await expect(world().running.pop()).rejects.toBe(bug);
-    const reason = new Error('stop');
-    const abort = new AbortController();
+    const [abort, reason] = [new AbortController(), new Error('stop')];
     const waiting = net.whenIdentified(abort.signal);
     abort.abort(reason);
     await expect(waiting).rejects.toBe(reason);

@@ -19,14 +19,19 @@ function makeStore(path: string): void {
   writeFileSync(join(path, 'LOCK'), '');
 }
 
+function putInPlace(path: string, make: () => void): void {
+  renameSync(path, `${path}.moved`);
+  make();
+}
+
 describe('watchDisk', () => {
-  it.each<[string, (path: string) => unknown]>([
+  it.each<[string, (path: string) => void]>([
     ['was deleted', (path) => rmSync(path, { recursive: true })],
     ['was moved', (path) => renameSync(path, `${path}.moved`)],
     // Root may enter every directory, but no loop.
-    ['cannot be entered any more', (path) => [renameSync(path, `${path}.moved`), symlinkSync(path, path)]],
+    ['cannot be entered any more', (path) => putInPlace(path, () => symlinkSync(path, path))],
     ['was emptied', (path) => rmSync(join(path, 'LOCK'))],
-    ['has another in its place', (path) => [renameSync(path, `${path}.moved`), makeStore(path)]],
+    ['has another in its place', (path) => putInPlace(path, () => makeStore(path))],
   ])('ends once the directory of the store %s', async (_, change) => {
     const path = join(scratchDirectory(), 'store');
     makeStore(path);

@@ -8,10 +8,12 @@ import {
   MAX_PAGE_ITEMS,
 } from '../../../src/api/documents/accountTransactions.js';
 import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
-import { daemonSettings, devnetSettings, flagHelp } from '../../../src/config/index.js';
+import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
+import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
+import { RecordingLogger } from '../../support/recordingLogger.js';
 import { scratchDirectory } from '../../support/program.js';
-import { refusal } from '../../support/refusal.js';
+import { matching, refusal } from '../../support/refusal.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
 import { runInProcess } from '../../support/terminal.js';
 
@@ -128,19 +130,33 @@ it.each([
   expect(await run(...args)).toMatchObject(refusal('usage', message));
 });
 
-describe('start', () => {
-  it('that is told to end before it has begun ends in good order, and does nothing', async () => {
-    const dataDir = join(scratchDirectory(), 'data');
-    const signal = AbortSignal.abort(new AbortError('SIGTERM'));
-    let heeds = 0;
-    const onReload = () => void (heeds += 1);
-    const start = ['start', '--network', 'devnet', '--data-dir', dataDir];
-    const { exit, out } = await runInProcess(start, { signal, onReload });
-    // SIGHUP as well before its code is loaded.
-    expect({ exit, heeds }).toEqual({ exit: 'done', heeds: 2 });
-    expect(out).toMatch(/^\{.*"signal":"SIGTERM".*"stopping; a second signal forces"\}\n\{.*"stopped"\}\n$/);
-    expect(existsSync(dataDir)).toBe(false);
-  });
+it('start that is told to end before it has begun ends in good order, and does nothing', async () => {
+  const dataDir = join(scratchDirectory(), 'data');
+  const signal = AbortSignal.abort(new AbortError('SIGTERM'));
+  let heeds = 0;
+  const onReload = () => void (heeds += 1);
+  const start = ['start', '--network', 'devnet', '--data-dir', dataDir];
+  const { exit, out } = await runInProcess(start, { signal, onReload });
+  // SIGHUP as well before its code is loaded.
+  expect({ exit, heeds }).toEqual({ exit: 'done', heeds: 2 });
+  expect(out).toMatch(/^\{.*"signal":"SIGTERM".*"stopping; a second signal forces"\}\n\{.*"stopped"\}\n$/);
+  expect(existsSync(dataDir)).toBe(false);
+});
+
+it('a reload takes no setting from a configuration of another network', () => {
+  const at = (network: string) =>
+    loadConfig(
+      { file: undefined, environment: {}, flags: new Map([['network', [network]]]) },
+      { isTerminal: false },
+    );
+  const [fatal, setLevel] = [() => undefined, () => undefined];
+  const logger = Object.assign(new RecordingLogger(), { fatal, setLevel });
+  let reload = (): void => undefined;
+  const parts = { load: () => at('mainnet'), onWanted: (listener: () => void) => void (reload = listener) };
+  const built = reloadWhenWanted({ hasFile: true, loaded: at('devnet'), ...parts }, { logger });
+  reload();
+  built({} as Parameters<typeof built>[0]);
+  expect(logger.records).toMatchObject([{ fields: { why: matching(/for the network mainnet/) } }]);
 });
 
 describe('config', () => {

@@ -109,12 +109,10 @@ it.each([
     expect((await run(dataDir, ...line.split(' '))).exit).toBe('usage');
 });
 
-describe('a store that another command reads', () => {
-  it('is waited for', async () => {
-    const dataDir = await directoryWith(FIRST, 8);
-    const results = await Promise.all(['6', '7', '8'].map((height) => run(dataDir, 'get', 'block', height)));
-    expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
-  });
+it('a store that another command reads is waited for', async () => {
+  const dataDir = await directoryWith(FIRST, 8);
+  const results = await Promise.all(['6', '7', '8'].map((height) => run(dataDir, 'get', 'block', height)));
+  expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
 });
 
 describe('forget accounts', () => {

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, loadPrettyLine } from '../../../src/observability/index.js';
+import type { LogLevel } from '../../../src/observability/index.js';
 import { matching } from '../../support/refusal.js';
 
 const { prettyLine } = await loadPrettyLine();
 
-function logTo(format: 'json' | 'pretty') {
+function logTo(format: 'json' | 'pretty', level: LogLevel = 'info') {
   const lines: string[] = [];
   const toLine = format === 'pretty' ? prettyLine({ colorize: false }) : undefined;
-  const logger = createLogger({ level: 'info', toLine, destination: { write: (line) => lines.push(line) } });
+  const logger = createLogger({ level, toLine, destination: { write: (line) => lines.push(line) } });
   return { logger, lines };
 }
 
@@ -27,6 +28,12 @@ describe('createLogger', () => {
     const line = JSON.parse(lines[0] ?? '') as Record<string, Record<string, unknown>>;
     expect(line[field]).toMatchObject({ type: 'TypeError', message: 'no such thing' });
     expect(line[field]?.['stack']).toContain('logger.test.ts');
+  });
+
+  it('keeps quiet below its level', () => {
+    const { logger, lines } = logTo('json', 'warn');
+    for (const level of ['debug', 'info', 'warn', 'error'] as const) logger[level]({}, level);
+    expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(['warn', 'error']);
   });
 
   it('writes one readable line per event in the pretty format, before the call returns', () => {
