@@ -18,10 +18,6 @@ beforeEach(() => {
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
 const stateOf = (of: AccessNetwork, endpoint: string) =>
   of.states().find((state) => state.endpoint === endpoint);
-const refusesBelow5 = (height: number) =>
-  height < 5
-    ? { text: `height ${height} is less than the spork root block height 5`, lowestHeight: 5 }
-    : undefined;
 
 describe('the configuration', () => {
   it.each<[string[], string]>([
@@ -228,10 +224,9 @@ describe('a node that fails some of the questions', () => {
   it.each(['GetNetworkParameters', 'GetNodeVersionInfo', 'GetLatestBlockHeader'] as const)(
     'is known although %s breaks the connection',
     async (breaks) => {
-      const scripts = {
-        'a:1': { version: version(5), headerChainId: 'flow-localnet', belowRoot: refusesBelow5, breaks },
-      };
-      const { net } = await identified(scripts, { accessNodes: ['a:1'] });
+      const belowRoot = (height: number) => (height < 5 ? { text: 'below 5', lowestHeight: 5 } : undefined);
+      const script = { version: version(5), headerChainId: 'flow-localnet', belowRoot, breaks };
+      const { net } = await identified({ 'a:1': script });
       expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
     },
   );

@@ -27,8 +27,6 @@ export interface NodeScript {
   fails?: Partial<Record<AccessMethod, UpstreamErrorKind>>;
   /** This call breaks the connection: it fails, and so does whatever is under way. */
   breaks?: AccessMethod;
-  /** This call has no answer. */
-  hangs?: AccessMethod;
   /** What its block stream begins with; without it, it has none. */
   streams?: ReceivedBlock;
   /** The first answer comes only then. */
@@ -152,7 +150,7 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   async #answered(method: AccessMethod): Promise<void> {
     const connection = this.#connection;
     if (this.script.breaks === method) this.#connection = {};
-    await (this.script.hangs === method ? new Promise<void>(() => undefined) : Promise.resolve());
+    await Promise.resolve();
     if (this.script.down === true || connection !== this.#connection) throw this.error('unavailable', method);
     const kind = this.script.fails?.[method];
     if (kind !== undefined) throw this.error(kind, method);

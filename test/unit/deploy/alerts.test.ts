@@ -59,10 +59,6 @@ describe('the alert rules', () => {
     expect(codes.toSorted()).toEqual([...allReadinessCodes].toSorted());
   });
 
-  it('have names of their own', () => {
-    expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length);
-  });
-
   it('are each tested to fire, and not to fire', () => {
     const { tests } = parse(readFileSync(join(root, 'deploy/prometheus/alerts.test.yml'), 'utf8')) as {
       tests: { promql_expr_test: { expr: string; exp_samples: unknown[] }[] }[];
