@@ -12,14 +12,9 @@ import { VirtualClock } from '../../support/virtualClock.js';
 const ROOT = 1_000;
 const HEAD = 1_400;
 
-async function start(
-  options: DevnetOptions = {},
-  dependencies?: Parameters<typeof startDevnet>[1],
-): Promise<{ devnet: DevnetHandle; client: GrpcProbe }> {
-  const devnet = await devnetForTest(
-    { ...{ seed: 3, rootHeight: ROOT, startHead: HEAD, paused: true, sealedLag: 5 }, ...options },
-    dependencies,
-  );
+async function start(options: DevnetOptions = {}, parts?: Parameters<typeof startDevnet>[1]) {
+  const usual = { seed: 3, rootHeight: ROOT, startHead: HEAD, paused: true, sealedLag: 5 };
+  const devnet = await devnetForTest({ ...usual, ...options }, parts);
   const client = new GrpcProbe(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
   atEnd(() => client.close());
   return { devnet, client };
@@ -46,10 +41,8 @@ describe('calls', () => {
   });
 
   it('get an answer that breaks off: no method has one that decodes', async () => {
-    const { devnet, client } = await start({
-      profile: { base: 'dense', odd: {} },
-      faults: [{ method: '*', fault: 'truncated' }],
-    });
+    const faults = [{ method: '*', fault: 'truncated' }] as const;
+    const { devnet, client } = await start({ profile: { base: 'dense', odd: {} }, faults });
     const { collections, height, id } = devnet.chain.block(HEAD - 10);
     const ofCollection = { id: identifierBytes(collections[0]!.id) };
     const calls: readonly (readonly [DevnetMethod, object])[] = [

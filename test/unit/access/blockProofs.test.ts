@@ -10,10 +10,8 @@ import { checkStoredProof } from '../../../src/proof/index.js';
 import { scriptedWorlds } from './scriptedNetwork.js';
 
 const CHAIN_ID = 'flow-localnet';
-const [earlier = {}, live = {}] = consecutiveSporks({
-  ends: [{ lastHeight: 20 }],
-  common: { hashedIds: true, profile: 'dense' },
-});
+const common = { hashedIds: true, profile: 'dense' } as const;
+const [earlier = {}, live = {}] = consecutiveSporks({ ends: [{ lastHeight: 20 }], common });
 const chains = new Map([earlier, live].map((options) => [options, new Chain(options)]));
 const protocol = loadProtocol();
 const HIDDEN: FaultEffect = { fault: 'hidden_header' };
@@ -127,10 +125,8 @@ describe('a block that nothing proves', () => {
   });
 
   it('is taken once all nodes gave none better, with one warning for its spork, until one is proven', async () => {
-    const { ask, lies, network, warnings } = await proving({
-      'a:1': { lie: HIDDEN },
-      'b:1': { lie: HIDDEN },
-    });
+    const hides = { lie: HIDDEN };
+    const { ask, lies, network, warnings } = await proving({ 'a:1': hides, 'b:1': hides });
     expect(await ask('a:1')).toBe('unproven');
     expect(await ask('b:1')).toMatchObject({ height: 50 });
     expect(network.proofs?.status().reason).toContain('header');
@@ -146,10 +142,8 @@ describe('a block that nothing proves', () => {
   });
 
   it('says nothing about the blocks of another spork', async () => {
-    const { ask, warnings } = await proving({
-      'old:1': { lie: HIDDEN, of: earlier },
-      ...{ 'a:1': { lie: HIDDEN }, 'b:1': {} },
-    });
+    const old = { lie: HIDDEN, of: earlier };
+    const { ask, warnings } = await proving({ 'old:1': old, 'a:1': { lie: HIDDEN }, 'b:1': {} });
     expect(await ask('old:1', 10)).toMatchObject({ height: 10 });
     expect(await ask('a:1')).toBe('unproven');
     // Nor does a proof in that one say anything about this.
