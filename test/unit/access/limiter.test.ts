@@ -169,6 +169,22 @@ describe('an answered rate limit', () => {
     expect(clock.monotonic()).toBeLessThan(1_250);
     expect([call.left(), clock.pendingTimers]).toEqual([true, 0]);
   });
+
+  it('is forgotten in time where no rate is configured', async () => {
+    const node = limiter(0);
+    for (let call = 0; call < 20; call++) now(node);
+    node.rateLimited(now(node));
+    expect(node.ratePerSecond).toBeCloseTo(10.5);
+    let calls = 0;
+    while (node.ratePerSecond !== undefined) {
+      const permit = node.acquire();
+      await clock.advance(permit instanceof Promise ? node.delayMs() : 0);
+      node.succeeded(await permit);
+      calls += 1;
+      expect(calls).toBeLessThan(10_000);
+    }
+    expect(node.delayMs()).toBe(0);
+  });
 });
 
 /** A node that takes so many calls a second, or none at all, and the pace at which it is asked. */

@@ -224,7 +224,8 @@ describe('a node that fails some of the questions', () => {
   it.each(['GetNetworkParameters', 'GetNodeVersionInfo', 'GetLatestBlockHeader'] as const)(
     'is known although %s breaks the connection',
     async (breaks) => {
-      const belowRoot = (height: number) => (height < 5 ? { text: 'below 5', lowestHeight: 5 } : undefined);
+      const refused = { text: 'height 0 is less than the spork root block height 5', lowestHeight: 5 };
+      const belowRoot = (height: number) => (height < 5 ? refused : undefined);
       const script = { version: version(5), headerChainId: 'flow-localnet', belowRoot, breaks };
       const { net } = await identified({ 'a:1': script });
       expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });

@@ -40,7 +40,11 @@ const read = (
   store: IndexStore,
   height: number | undefined,
   finality: Finality = 'proven',
-  { mode = 'auto' as 'auto' | 'off', sealed = undefined as number | undefined, reason = '' } = {},
+  {
+    mode = 'auto',
+    sealed,
+    reason,
+  }: { mode?: 'auto' | 'off'; sealed?: number | undefined; reason?: string } = {},
 ) =>
   readableIndex(
     { proof: { mode, finality, checkpoint: undefined } },
@@ -49,7 +53,7 @@ const read = (
       listener: { finalized: { height: 119 }, sealed: { height: 120 } },
       prover: {
         finalBlock: () => (height === undefined ? undefined : final(height)),
-        ...{ sealedHeight: () => sealed, status: () => ({ reason: reason || undefined }) },
+        ...{ sealedHeight: () => sealed, status: () => ({ reason }) },
       },
     },
   );
@@ -122,8 +126,8 @@ it('what is called proven begins above a hole, the last unproven block, and a ro
 });
 
 describe('the sealed head', () => {
-  const sealed = (finality: Finality, proven: number | undefined, reason = '') =>
-    read(new MemoryIndexStore(), undefined, finality, { sealed: proven, reason }).sealed;
+  const sealed = (finality: Finality, proven: number | undefined, reason?: string) =>
+    read(new MemoryIndexStore(), undefined, finality, { sealed: proven, ...(reason && { reason }) }).sealed;
 
   it('is proven, and reported by nodes where no seal is known or no more can be proven', () => {
     expect([sealed('reported', 110), sealed('reported', undefined)]).toEqual([110, 120]);

@@ -109,10 +109,26 @@ it.each([
     expect((await run(dataDir, ...line.split(' '))).exit).toBe('usage');
 });
 
-it('a store that another command reads is waited for', async () => {
-  const dataDir = await directoryWith(FIRST, 8);
-  const results = await Promise.all(['6', '7', '8'].map((height) => run(dataDir, 'get', 'block', height)));
-  expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
+describe('a store that another command reads', () => {
+  it('is waited for', async () => {
+    const dataDir = await directoryWith(FIRST, 8);
+    const results = await Promise.all(
+      [6, 7, 8].map((height) => run(dataDir, 'get', 'block', String(height))),
+    );
+    expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
+  });
+
+  it('is given up after a while, with the name of the process that holds it', async () => {
+    const dataDir = await directoryWith(FIRST, 8);
+    const holder = await open(dataDir);
+    try {
+      const { exit, message } = await run(dataDir, 'get', 'block', '6');
+      expect(exit).toBe('storage');
+      expect(message).toContain('The directory is in use by this process.');
+    } finally {
+      await holder.close();
+    }
+  });
 });
 
 describe('forget accounts', () => {
