@@ -9,6 +9,7 @@ import { devnetForTest } from '../support/runningDaemon.js';
 import { ServedChain } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 import { runInProcess } from '../support/terminal.js';
+import { matching } from '../support/refusal.js';
 
 const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 
@@ -103,10 +104,7 @@ describe('docs/command-line.md', () => {
     if (args[0] === 'start') {
       // Its reader thread runs the built program.
       const { code: ended, stdout, stderr } = await runProgram(await argumentsOf(args, file));
-      expect({ all: stdout + stderr, code: ended }).toEqual({
-        all: expect.stringContaining(text) as string,
-        code,
-      });
+      expect({ all: stdout + stderr, code: ended }).toEqual({ all: matching(text), code });
       return;
     }
     const ending = new AbortController();
@@ -122,19 +120,13 @@ describe('docs/command-line.md', () => {
       }, 20);
       ending.signal.addEventListener('abort', () => clearInterval(growth));
     }
-    const ran = await runInProcess(await argumentsOf(args, file), {
-      signal: ending.signal,
-      out: see,
-      err: see,
-      write: (bytes) => {
-        see(Buffer.from(bytes).toString());
-        return Promise.resolve(true);
-      },
-    });
+    const write = (bytes: Uint8Array): Promise<boolean> => {
+      see(Buffer.from(bytes).toString());
+      return Promise.resolve(true);
+    };
+    const change = { signal: ending.signal, out: see, err: see, write };
+    const ran = await runInProcess(await argumentsOf(args, file), change);
     const all = printed + ran.message;
-    expect({ all, code: exitCodeOf(ran.exit) }).toEqual({
-      all: expect.stringContaining(text) as string,
-      code,
-    });
+    expect({ all, code: exitCodeOf(ran.exit) }).toEqual({ all: matching(text), code });
   });
 });

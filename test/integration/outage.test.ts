@@ -13,11 +13,8 @@ const NODES = 3;
 
 /** All nodes go away a second after the start, while there is work left, and come back after that. */
 function outage(base: Scenario, how: 'refusing' | 'silent', middle: number, top: number): Scenario {
-  const endpoints = Array.from({ length: NODES }, (_, index) => ({
-    ...base.endpoints[0]!,
-    name: `node${index}.test:9000`,
-  }));
-  const names = endpoints.map(({ name }) => name);
+  const names = Array.from({ length: NODES }, (_, index) => `node${index}.test:9000`);
+  const endpoints = names.map((name) => ({ ...base.endpoints[0]!, name }));
   const at = (atMs: number, event: WorldEvent) => ({ atMs, event });
   return {
     ...base,

@@ -55,13 +55,8 @@ describe('many lines, one after another, over the same nodes', { timeout: 300_00
       'edi.enabled': String(streamed),
       'backfill.plan': String(LIVE_FROM - HISTORY_HEIGHTS),
     };
-    const { config } = loadConfig(
-      {
-        ...{ file: undefined, environment: {} },
-        flags: new Map(Object.entries(flags).map(([key, value]) => [key, [value]])),
-      },
-      { isTerminal: false },
-    );
+    const given = new Map(Object.entries(flags).map(([key, value]) => [key, [value]]));
+    const { config } = loadConfig({ file: undefined, environment: {}, flags: given }, { isTerminal: false });
     const logger = new RecordingLogger();
     const lifecycle = openLifecycle({ clock: systemClock, logger });
     const store = await open(await freshPath());

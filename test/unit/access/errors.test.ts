@@ -44,16 +44,8 @@ describe('upstream errors', () => {
   });
 
   it.each([
-    [
-      'NOT_FOUND',
-      'block height 5 is less than the spork root block height 65264. Try a historic node',
-      65264,
-    ],
-    [
-      'NOT_FOUND',
-      "not found: block height 5 is less than the node's root block height 900. Try another",
-      900,
-    ],
+    ['NOT_FOUND', 'height 5 is less than the spork root block height 65264. Try a historic node', 65264],
+    ['NOT_FOUND', "height 5 is less than the node's root block height 900. Try another", 900],
     ['INVALID_ARGUMENT', 'start height must be greater than or equal to the root height 1373901', 1373901],
     ['INVALID_ARGUMENT', 'start height 5 is lower than lowest indexed height 4711', 4711],
     ['FAILED_PRECONDITION', 'refused: start height 5 is lower than the lowest indexed height 4711', 4711],

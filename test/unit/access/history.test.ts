@@ -33,15 +33,11 @@ function nodeOnChannel(ends: readonly CallStatus[] = []) {
     },
     close: () => undefined,
   });
-  const endpoint = parseEndpoint('a:1');
+  const [endpoint, healthRecord] = [parseEndpoint('a:1'), new NodeHealthRecord({ clock })];
+  const metrics = createMetrics({ version: 'test', node: 'test' });
   const node = new GrpcAccessNode(
     { endpoint, ratePerSecond: 1, maxMessageBytes: 1_000, timeoutMs: 60_000, userAgent: 'test' },
-    {
-      clock,
-      openChannel,
-      healthRecord: new NodeHealthRecord({ clock }),
-      metrics: createMetrics({ version: 'test', node: 'test' }),
-    },
+    { clock, openChannel, healthRecord, metrics },
   );
   return { clock, node, sent, channels };
 }
@@ -66,11 +62,9 @@ const streams: Readonly<Record<string, (node: AccessNode) => AsyncIterable<unkno
 };
 
 it('of a method whose calls lose their connection each has one of its own, until others were answered or none comes about', async () => {
-  const lost = { code: status.UNAVAILABLE, details: 'Connection dropped' };
-  const refused = {
-    code: status.UNAVAILABLE,
-    details: 'No connection established. Last error: read ECONNRESET',
-  };
+  const code = status.UNAVAILABLE;
+  const lost = { code, details: 'Connection dropped' };
+  const refused = { code, details: 'No connection established. Last error: read ECONNRESET' };
   const late = { code: status.DEADLINE_EXCEEDED, details: '' };
   const answered = { code: status.NOT_FOUND, details: '' };
   const eightAnswers = Array.from({ length: 8 }, () => answered);
@@ -108,8 +102,7 @@ describe('a node for history', () => {
       const read = (from: AccessNode) => open(from)[Symbol.asyncIterator]().next();
       await expect(read(node.history)).rejects.toThrow('no more streams');
       await expect(read(node.history)).rejects.toThrow('history makes way');
-      expect(sent.length).toBe(1);
-      expect(node.supports('SubscribeBlocksFromStartHeight')).toBe(true);
+      expect([sent.length, node.supports('SubscribeBlocksFromStartHeight')]).toEqual([1, true]);
       expect(node.history.supports('SubscribeBlocksFromStartHeight')).toBe(false);
       await expect(read(node)).rejects.toThrow('no more streams');
       expect(sent.length).toBe(2);

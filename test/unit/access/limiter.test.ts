@@ -10,8 +10,8 @@ beforeEach(() => {
   clock = new VirtualClock();
 });
 
-function limiter(ratePerSecond: number, maxWaiting = 1_000): MethodLimiter {
-  return new MethodLimiter({ ratePerSecond, maxWaiting }, { clock });
+function limiter(ratePerSecond: number, maxWaiting = 1_000, sharers?: () => number): MethodLimiter {
+  return new MethodLimiter({ ratePerSecond, maxWaiting }, { clock, ...(sharers && { sharers }) });
 }
 
 /** A permit that must be there at once. */
@@ -31,10 +31,7 @@ function leaving(permit: Permit | Promise<Permit>): { readonly left: () => boole
 describe('a rate that several processes share', () => {
   it('is divided among them as they come and go', async () => {
     let sharers = 1;
-    const shared = new MethodLimiter(
-      { ratePerSecond: 100, maxWaiting: 1_000 },
-      { clock, sharers: () => sharers },
-    );
+    const shared = limiter(100, 1_000, () => sharers);
     const rates = [1, 2, 4, 1].map((many) => {
       sharers = many;
       return shared.ratePerSecond;
@@ -54,10 +51,7 @@ describe('a rate that several processes share', () => {
 
   it('leaves each of them one call a second, and what nodes refused counts all the same', () => {
     let sharers = 1_000;
-    const shared = new MethodLimiter(
-      { ratePerSecond: 100, maxWaiting: 10 },
-      { clock, sharers: () => sharers },
-    );
+    const shared = limiter(100, 10, () => sharers);
     expect(shared.ratePerSecond).toBe(1);
     sharers = 1;
     shared.rateLimited(now(shared));
@@ -65,9 +59,7 @@ describe('a rate that several processes share', () => {
     expect(adapted).toBeLessThan(100);
     sharers = 1_000;
     expect(shared.ratePerSecond).toBe(1);
-    expect(
-      new MethodLimiter({ ratePerSecond: 0, maxWaiting: 10 }, { clock, sharers: () => 4 }).ratePerSecond,
-    ).toBeUndefined();
+    expect(limiter(0, 10, () => 4).ratePerSecond).toBeUndefined();
   });
 });
 
@@ -107,17 +99,14 @@ describe('a configured rate', () => {
     now(slow);
     const order: string[] = [];
     const abort = new AbortController();
-    const first = Promise.resolve(slow.acquire(abort.signal)).then(
-      () => order.push('first'),
-      (error: unknown) => order.push((error as Error).message),
-    );
-    const second = Promise.resolve(slow.acquire()).then(() => order.push('second'));
+    const first = expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
+    for (const call of ['second', 'third']) void Promise.resolve(slow.acquire()).then(() => order.push(call));
     abort.abort(new Error('gave up'));
     await first;
     await clock.advance(1_000);
-    await second;
-    expect(order).toEqual(['gave up', 'second']);
-    expect(clock.pendingTimers).toBe(0);
+    expect(order).toEqual(['second']);
+    await clock.advance(1_000);
+    expect([order, clock.pendingTimers]).toEqual([['second', 'third'], 0]);
     await expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
   });
 });
@@ -144,8 +133,7 @@ describe('an answered rate limit', () => {
     const node = limiter(100);
     const permits = Array.from({ length: 5 }, () => now(node));
     for (const permit of permits) node.rateLimited(permit);
-    expect(node.delayMs()).toBe(250);
-    expect(node.ratePerSecond).toBe(2.5);
+    expect([node.delayMs(), node.ratePerSecond]).toEqual([250, 2.5]);
   });
 
   it('does not let the answer to an older call speed things up', () => {
@@ -179,8 +167,7 @@ describe('an answered rate limit', () => {
     node.succeeded(permit);
     await clock.advance(Math.ceil(1_000 / (node.ratePerSecond ?? Infinity)));
     expect(clock.monotonic()).toBeLessThan(1_250);
-    expect(call.left()).toBe(true);
-    expect(clock.pendingTimers).toBe(0);
+    expect([call.left(), clock.pendingTimers]).toEqual([true, 0]);
   });
 
   it('is forgotten in time where no rate is configured', async () => {
@@ -302,21 +289,17 @@ describe('calls that yield', () => {
     const paced = limiter(10);
     now(paced);
     const left: string[] = [];
-    const call = (name: string, permit: Permit | Promise<Permit>): Promise<unknown> =>
-      Promise.resolve(permit).then(() => left.push(name));
-    const all = [
-      call('yielding 1', paced.acquire(undefined, 'forwarded')),
-      call('yielding 2', paced.acquire(undefined, 'forwarded')),
-      call('own 1', paced.acquire()),
-    ];
+    const call = (name: string, caller?: 'forwarded') =>
+      void Promise.resolve(paced.acquire(undefined, caller)).then(() => left.push(name));
+    for (const name of ['yielding 1', 'yielding 2']) call(name, 'forwarded');
+    call('own 1');
     // They take nothing of what is promised to the others.
     expect(paced.delayMs()).toBe(200);
     await clock.advance(100);
-    all.push(call('own 2', paced.acquire()));
+    call('own 2');
     await clock.advance(100);
     expect(left).toEqual(['own 1', 'own 2']);
     await clock.advance(200);
-    await Promise.all(all);
     expect(left).toEqual(['own 1', 'own 2', 'yielding 1', 'yielding 2']);
     expect(clock.pendingTimers).toBe(0);
   });
@@ -326,12 +309,10 @@ describe('calls that yield', () => {
     expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
     const given = new AbortController();
     const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
-    expect(paced.isFull('forwarded')).toBe(true);
-    expect(paced.isFull()).toBe(false);
+    expect([paced.isFull('forwarded'), paced.isFull()]).toEqual([true, false]);
     given.abort();
     for (const call of waiting) await expect(call).rejects.toThrow();
-    expect(paced.isFull('forwarded')).toBe(false);
-    expect(clock.pendingTimers).toBe(0);
+    expect([paced.isFull('forwarded'), clock.pendingTimers]).toEqual([false, 0]);
   });
 });
 
@@ -362,7 +343,6 @@ describe('calls for history', () => {
     await clock.advance(1);
     expect([live.left(), history.left()]).toEqual([true, false]);
     await clock.advance(100);
-    expect(history.left()).toBe(true);
-    expect(clock.pendingTimers).toBe(0);
+    expect([history.left(), clock.pendingTimers]).toEqual([true, 0]);
   });
 });

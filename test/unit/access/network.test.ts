@@ -1,12 +1,10 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { AccessNetwork } from '../../../src/access/index.js';
-import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
-import type { ReceivedBlock, SporkTable } from '../../../src/access/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
-import { OperatorError } from '../../../src/runtime/index.js';
+import type { AccessNetwork } from '../../../src/access/index.js';
+import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
+import { refusal } from '../../support/refusal.js';
 import { scriptedWorlds, version } from './scriptedNetwork.js';
 import type { ScriptedWorld } from './scriptedNetwork.js';
-import { idOf } from './scriptedNode.js';
+import { blockAt, idOf } from './scriptedNode.js';
 import type { NodeScript } from './scriptedNode.js';
 
 const MINUTE_MS = 60_000;
@@ -20,15 +18,6 @@ beforeEach(() => {
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
 const stateOf = (of: AccessNetwork, endpoint: string) =>
   of.states().find((state) => state.endpoint === endpoint);
-const refusesBelow5 = (height: number) =>
-  height < 5
-    ? { text: `height ${height} is less than the spork root block height 5`, lowestHeight: 5 }
-    : undefined;
-/** Why the start ends. */
-const refusalOf = (of: AccessNetwork): Promise<unknown> =>
-  of.whenIdentified(stop.signal).catch((thrown: unknown) => thrown);
-const foreignCount = async (): Promise<string> =>
-  metrics.registry.getSingleMetricAsString('flow_collection_indexer_foreign_nodes_total');
 
 describe('the configuration', () => {
   it.each<[string[], string]>([
@@ -36,87 +25,47 @@ describe('the configuration', () => {
     [['grpc://x:1', 'grpcs://x:1'], 'both as grpc:// and as grpcs://'],
   ])('%j is refused', (accessNodes, message) => {
     const build = () => network({ 'x:1': {} }, { accessNodes });
-    expect(build).toThrow(OperatorError);
-    expect(build).toThrow(message);
+    expect(build).toThrow(expect.objectContaining(refusal('configuration', message)));
   });
 
   it('takes a node named twice as one, in both of its roles', async () => {
-    const { net, nodes } = await identified(
-      { 'a:1': { version: version(5) }, 'b:1': { version: version(5) } },
-      { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] },
-    );
+    const same = { version: version(5) };
+    const roles = { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] };
+    const { net, nodes } = await identified({ 'a:1': same, 'b:1': same }, roles);
     expect(nodes.opened).toHaveLength(2);
-    expect(names(net.live())).toEqual(['a:1']);
-    expect(names(net.forHeight(7))).toEqual(['a:1']);
+    expect([names(net.live()), names(net.forHeight(7))]).toEqual([['a:1'], ['a:1']]);
     expect(names(net.forExecutionData(7))).toEqual(['a:1', 'b:1']);
   });
 });
 
 describe('a peer', () => {
+  const beside = (peer: NodeScript) =>
+    identified({ 'a:1': { version: version(5) }, 'p:1': peer }, { accessNodes: ['a:1'], peers: ['p:1'] });
+
   it('gives blocks with bodies, and its word on the chain counts for nothing', async () => {
-    const { net } = await identified(
-      { 'a:1': { version: version(5) }, 'p:1': { version: version(900) } },
-      { accessNodes: ['a:1'], peers: ['p:1'] },
-    );
-    expect(names(net.peers())).toEqual(['p:1']);
-    expect(names(net.live())).toEqual(['a:1']);
+    const { net } = await beside({ version: version(900) });
+    expect([names(net.peers()), names(net.live())]).toEqual([['p:1'], ['a:1']]);
     expect(names(net.forHeight(1_000))).toEqual(['a:1']);
     expect(names(net.forExecutionData(1_000))).toEqual(['a:1']);
     // It claims that a spork begins at 900: nobody asks whether that is so.
-    expect(net.sporkAt(1_000)?.rootHeight).toBe(5);
-    expect(net.sporkRoots()).toEqual([5]);
+    expect([net.sporkAt(1_000)?.rootHeight, net.sporkRoots()]).toEqual([5, [5]]);
     expect(net.verifier.undecidedAt(1_000)).toBeUndefined();
   });
 
-  it('of another chain is not asked', async () => {
-    const { net } = await identified(
-      { 'a:1': { version: version(5) }, 'p:1': { version: version(5), chainId: 'flow-testnet' } },
-      { accessNodes: ['a:1'], peers: ['p:1'] },
-    );
-    expect(names(net.peers())).toEqual([]);
-    expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
-  });
-
-  it('of another chain is named as one, where it stands in for the nodes', async () => {
+  it('of another chain is not asked, and named as one where it stands in for the nodes', async () => {
     const other = { version: version(5), chainId: 'flow-testnet' };
+    const { net } = await beside(other);
+    expect(net.peers()).toEqual([]);
+    expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
     const mirror = identified({ 'p:1': other }, { accessNodes: [], peers: ['p:1'] });
     await expect(mirror).rejects.toThrow('Name a --peer of that network');
-  });
-
-  it('gets the credentials for peers, and every access node its own', () => {
-    const brought = new Map<string, unknown>();
-    new AccessNetwork(
-      {
-        ...{ accessNodes: ['a:1'], peers: ['p:1'], sporks: [], ratePerSecond: 0 },
-        ...{ maxMessageBytes: 1_000, timeoutMs: 1_000, userAgent: 'test' },
-      },
-      {
-        ...{ clock, metrics, logger, random: seededRandom(1) },
-        expectation: () => {
-          throw new Error('nobody is asked');
-        },
-        credentialsFor: ({ name }, isPeer) => ({
-          metadata: () => ({ 'x-token': `of ${name}${isPeer ? ', a peer' : ''}` }),
-          fix: () => '',
-        }),
-        openChannel: (options, dependencies) => {
-          brought.set(options.endpoint.name, dependencies.metadata?.());
-          return new RpcChannel(options, dependencies);
-        },
-      },
-    ).close();
-    expect([...brought]).toEqual([
-      ['a:1', { 'x-token': 'of a:1' }],
-      ['p:1', { 'x-token': 'of p:1, a peer' }],
-    ]);
   });
 });
 
 describe('identification', () => {
   it('offers no node before it has said who it is', async () => {
     const { net } = network({ 'a:1': { version: version(5) } });
-    expect(net.live()).toEqual([]);
-    expect(net.forHeight(7)).toEqual([]);
+    expect([net.live(), net.forHeight(7)]).toEqual([[], []]);
     expect(stateOf(net, 'a:1')?.state).toBe('unknown');
     await net.whenIdentified(stop.signal);
     expect(names(net.live())).toEqual(['a:1']);
@@ -134,21 +83,19 @@ describe('identification', () => {
     // One tiny call every two seconds: a node that comes back is known at once.
     expect(asked).toBeGreaterThan(290);
     expect(asked).toBeLessThan(320);
-    expect(logger.messages().filter((m) => m === 'access node does not answer')).toHaveLength(1);
     script.down = false;
     await clock.advance(2_500);
     await waiting;
+    const told = ['access node does not answer', 'access node answers again'];
+    expect(logger.messages().filter((message) => message.includes('answer'))).toEqual(told);
     expect(stateOf(net, 'a:1')?.state).toBe('healthy');
   });
 
   it('knows where all nodes begin once all were asked, the mute ones too', async () => {
     let answer = (): void => undefined;
     const until = new Promise<void>((resolve) => (answer = resolve));
-    const { net } = network({
-      'live:1': { version: version(900) },
-      'old:1': { version: version(5), until },
-      'mute:1': { down: true },
-    });
+    const [live, old] = [{ version: version(900) }, { version: version(5), until }];
+    const { net } = network({ 'live:1': live, 'old:1': old, 'mute:1': { down: true } });
     let allAsked = false;
     const waiting = net.whenAllAsked(stop.signal).then(() => (allAsked = true));
     await net.whenIdentified(stop.signal);
@@ -157,18 +104,14 @@ describe('identification', () => {
     answer();
     await clock.advance(MINUTE_MS);
     await waiting;
-    expect(net.lowestHeight()).toBe(5);
-    expect(net.liveRoot()).toBe(900);
-    const abort = new AbortController();
-    abort.abort(new Error('stop'));
-    await expect(net.whenAllAsked(abort.signal)).rejects.toThrow('stop');
+    expect([net.lowestHeight(), net.liveRoot()]).toEqual([5, 900]);
+    await expect(net.whenAllAsked(AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
   });
 
   it('learns of a spork that begins at zero also when block zero was not found at first', async () => {
     let isThere = false;
-    const { net } = await identified({
-      'genesis:1': { version: version(0), blockIdAt: () => (isThere ? idOf('1') : undefined) },
-    });
+    const blockIdAt = () => (isThere ? idOf('1') : undefined);
+    const { net } = await identified({ 'genesis:1': { version: version(0), blockIdAt } });
     expect(net.sporkAt(7)).toBeUndefined();
     let told = false;
     const waiting = net.whenTold(7, stop.signal).then(() => (told = true));
@@ -182,17 +125,15 @@ describe('identification', () => {
 
   it('knows a spork that begins at zero from a node that joined it later', async () => {
     const text = 'block height 0 is less than the node root block height 50. Try another';
-    const { net } = await identified({
-      'late:1': { version: version(0, 50), belowRoot: () => ({ text, lowestHeight: 50 }) },
-    });
+    const belowRoot = () => ({ text, lowestHeight: 50 });
+    const { net } = await identified({ 'late:1': { version: version(0, 50), belowRoot } });
     expect(net.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
     expect(net.lowestHeight()).toBe(50);
   });
 
   it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
-    const { net, nodes } = await identified({
-      'mute:1': { version: version(0), blockIdAt: () => undefined },
-    });
+    const mute = { version: version(0), blockIdAt: () => undefined };
+    const { net, nodes } = await identified({ 'mute:1': mute });
     const waiting = net.whenTold(7, stop.signal);
     await clock.advance(MINUTE_MS);
     await waiting;
@@ -201,48 +142,25 @@ describe('identification', () => {
     expect(asked).toBeLessThanOrEqual(11);
     await clock.advance(4 * MINUTE_MS);
     expect(nodes.node('mute:1').asked).toBe(asked);
-  });
-
-  it('waits for no spork where every node has told where its own begins', async () => {
-    const { net } = await identified({ 'a:1': { version: version(500) } });
-    await net.whenTold(7, stop.signal);
-    expect(net.sporkAt(7)).toBeUndefined();
+    // Where every node has told where its own spork begins, nothing is waited for.
+    const { net: told } = await identified({ 'a:1': { version: version(500) } });
+    await told.whenTold(7, stop.signal);
+    expect(told.sporkAt(7)).toBeUndefined();
   });
 
   it('asks again every five minutes, and as soon as the connection is lost: another node may answer there', async () => {
     const { nodes } = await identified({ 'a:1': { version: version(5) } });
     const node = nodes.node('a:1');
-    expect(node.asked).toBe(1);
-    await clock.advance(4 * MINUTE_MS);
-    expect(node.asked).toBe(1);
-    await clock.advance(MINUTE_MS);
-    expect(node.asked).toBe(2);
+    const askedAfter = async (ms: number): Promise<number> => {
+      await clock.advance(ms);
+      return node.asked;
+    };
+    expect([node.asked, await askedAfter(4 * MINUTE_MS), await askedAfter(MINUTE_MS)]).toEqual([1, 1, 2]);
     await clock.advance(100);
     node.breakConnection();
-    await clock.settle();
-    expect(node.asked).toBe(3);
+    expect(await askedAfter(0)).toBe(3);
     node.breakConnection();
-    await clock.advance(900);
-    expect(node.asked).toBe(3);
-    await clock.advance(200);
-    expect(node.asked).toBe(4);
-  });
-
-  it('tells of a node that went away and came back, each once', async () => {
-    const script: NodeScript = { version: version(5) };
-    const { nodes } = await identified({ 'a:1': script });
-    logger.records.length = 0;
-    await clock.advance(MINUTE_MS);
-    script.down = true;
-    nodes.node('a:1').breakConnection();
-    await clock.advance(MINUTE_MS);
-    script.down = false;
-    await clock.advance(MINUTE_MS);
-    const told = ['access node does not answer', 'access node penalized', 'access node answers again'];
-    expect(logger.messages().filter((message) => told.includes(message))).toEqual([
-      'access node does not answer',
-      'access node answers again',
-    ]);
+    expect([await askedAfter(900), await askedAfter(200)]).toEqual([3, 4]);
   });
 
   it('neither floods nor whitewashes a node whose other calls fail', async () => {
@@ -267,8 +185,7 @@ describe('identification', () => {
     };
     const { net } = network({ 'a:1': { latest } });
     await expect(world().running.pop()).rejects.toBe(bug);
-    const reason = new Error('stop');
-    const abort = new AbortController();
+    const [abort, reason] = [new AbortController(), new Error('stop')];
     const waiting = net.whenIdentified(abort.signal);
     abort.abort(reason);
     await expect(waiting).rejects.toBe(reason);
@@ -307,21 +224,17 @@ describe('a node that fails some of the questions', () => {
   it.each(['GetNetworkParameters', 'GetNodeVersionInfo', 'GetLatestBlockHeader'] as const)(
     'is known although %s breaks the connection',
     async (breaks) => {
-      const scripts = {
-        'a:1': { version: version(5), headerChainId: 'flow-localnet', belowRoot: refusesBelow5, breaks },
-      };
-      const { net } = await identified(scripts, { accessNodes: ['a:1'] });
+      const refused = { text: 'height 0 is less than the spork root block height 5', lowestHeight: 5 };
+      const belowRoot = (height: number) => (height < 5 ? refused : undefined);
+      const script = { version: version(5), headerChainId: 'flow-localnet', belowRoot, breaks };
+      const { net } = await identified({ 'a:1': script });
       expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 5 });
     },
   );
 
   it('has its root found by stream where it does not give block zero by call', async () => {
-    const streams: ReceivedBlock = {
-      block: { id: idOf('1'), parentId: idOf('0'), height: 0, collectionIds: [], encoded: new Uint8Array() },
-      status: 'finalized',
-    };
     const fails = { GetBlockByHeight: 'internal' } as const;
-    const { net } = network({ 'a:1': { fails, version: version(0), streams } });
+    const { net } = network({ 'a:1': { fails, version: version(0), streams: blockAt(0, idOf('1')) } });
     await clock.advance(500);
     expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', lowestHeight: 0 });
     expect(net.liveRoot()).toBe(0);
@@ -355,12 +268,8 @@ describe('a node that fails some of the questions', () => {
   });
 
   it('is not believed that it begins above its own head, and is asked another way', async () => {
-    const script: NodeScript = {
-      version: version(1_000_000),
-      latest: () => ({ height: 40 }),
-      blockIdAt: () => idOf('1'),
-    };
-    const { net } = await identified({ 'liar:1': script });
+    const lie = { version: version(1_000_000), latest: () => ({ height: 40 }), blockIdAt: () => idOf('1') };
+    const { net } = await identified({ 'liar:1': lie });
     await net.whenAllAsked(stop.signal);
     expect([net.liveRoot(), names(net.forHeight(41))]).toEqual([0, ['liar:1']]);
     const said =
@@ -399,10 +308,13 @@ describe('a node that fails some of the questions', () => {
     net.onAnswering(() => (again += 1));
     delete script.fails;
     await clock.advance(2_500);
-    expect(names(net.live())).toEqual(['a:1']);
-    expect([again, net.identityTroubles().length]).toEqual([1, 1]);
+    expect([names(net.live()), [again, net.identityTroubles().length]]).toEqual([['a:1'], [1, 1]]);
     speak();
   });
+});
+
+const spork = (name: string, rootHeight: number, endHeightExclusive: number | null) => ({
+  ...{ name, rootHeight, endHeightExclusive, rootParentId: '0'.repeat(64), accessNodes: [`${name}:1`] },
 });
 
 describe('a chain that began anew', () => {
@@ -412,10 +324,9 @@ describe('a chain that began anew', () => {
   let sharedTo: number;
   const storedBlock = (height: number) => Promise.resolve({ id: idOf(height <= sharedTo ? 'b' : 'a') });
   const expectation = { sporks, watermark, firstHeight: 100, storedBlock };
-  const anew = (head: number): NodeScript => ({
-    latest: () => ({ height: head }),
-    version: version(0),
-    blockIdAt: (height) => (height <= head ? idOf('b') : undefined),
+  const anew = (head: number) => ({
+    ...{ latest: () => ({ height: head }), version: version(0) },
+    blockIdAt: (height: number) => (height <= head ? idOf('b') : undefined),
   });
 
   it.each(['unavailable', 'deadline'] as const)(
@@ -445,12 +356,9 @@ describe('a chain that began anew', () => {
   ])('ends the start though its head is below what is stored: shared to %i', async (shared, target) => {
     sharedTo = shared;
     const { net } = network({ 'a:1': anew(232) }, {}, expectation);
-    const error = await refusalOf(net);
-    expect(error).toMatchObject({ exit: 'foreign' });
-    const { message } = error as Error;
-    expect(message).toContain(`a:1 has block ${idOf('b')} at height 232, where the index has ${idOf('a')}`);
-    expect(message).toContain(`rewind ${target}`);
-    expect(message).toContain('--data-dir');
+    const found = `a:1 has block ${idOf('b')} at height 232, where the index has ${idOf('a')}. `;
+    const refused = refusal('foreign', new RegExp(`^${found}.* another --data-dir .* rewind ${target}`));
+    await expect(net.whenIdentified(stop.signal)).rejects.toMatchObject(refused);
   });
 
   it('is noticed while the daemon runs, by the head alone, and told', async () => {
@@ -487,23 +395,21 @@ describe('a chain that began anew', () => {
   it('is not what a node is of that has our blocks and is merely behind: that is told apart', async () => {
     sharedTo = 540;
     const { net, nodes } = await identified({ 'a:1': anew(232) }, {}, expectation);
-    expect(net.chainReplaced()).toBeUndefined();
-    expect(net.headBelow()).toEqual({ head: 232, reached: 540 });
-    nodes.node('a:1').tellHead(541);
-    expect(net.headBelow()).toBeUndefined();
+    const told = (head: number) => {
+      nodes.node('a:1').tellHead(head);
+      return net.headBelow();
+    };
+    expect([net.chainReplaced(), net.headBelow()]).toEqual([undefined, { head: 232, reached: 540 }]);
+    expect(told(541)).toBeUndefined();
     await clock.advance(MINUTE_MS);
-    nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, reached: 540 });
+    expect(told(233)).toEqual({ head: 233, reached: 540 });
     // One that is a little lower was told a moment before the last block came.
-    nodes.node('a:1').tellHead(537);
-    expect(net.headBelow()).toBeUndefined();
+    expect(told(537)).toBeUndefined();
     // And a low one that comes right after it does not take its place.
-    nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toBeUndefined();
+    expect(told(233)).toBeUndefined();
     await clock.advance(6_000);
-    nodes.node('a:1').tellHead(233);
-    expect(net.headBelow()).toEqual({ head: 233, reached: 540 });
-    nodes.node('a:1').tellHead(541);
+    expect(told(233)).toEqual({ head: 233, reached: 540 });
+    expect(told(541)).toBeUndefined();
     expect(net.headBelow(90_000)).toEqual({ head: 541, reached: 90_000 });
     // What was told long ago says nothing of now.
     await clock.advance(MINUTE_MS);
@@ -512,87 +418,51 @@ describe('a chain that began anew', () => {
 
   it('may be a later spork where the network has sporks and the node tells of none', async () => {
     sharedTo = -1;
-    const table: SporkTable = [
-      { name: 's1', rootHeight: 0, endHeightExclusive: null, rootParentId: '0'.repeat(64), accessNodes: [] },
-    ];
-    const script: NodeScript = {
-      latest: () => ({ height: 600 }),
-      blockIdAt: (height) => (height === 540 ? idOf('b') : undefined),
-    };
+    const table = [spork('s1', 0, null)];
+    const blockIdAt: NodeScript['blockIdAt'] = (height) => (height === 540 ? idOf('b') : undefined);
+    const script = { latest: () => ({ height: 600 }), blockIdAt };
     await identified({ 'a:1': script }, { sporks: table }, expectation);
     const { net: without } = network({ 'b:1': script }, {}, expectation);
     await expect(without.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
   });
 });
 
-describe('foreign nodes', () => {
-  it('of another chain alone end the start with a sentence that names both chains', async () => {
-    const { net } = network(
-      { 'a:1': { chainId: 'flow-testnet' }, 'b:1': { down: true } },
-      {},
-      { chainId: 'flow-mainnet', network: 'mainnet' },
+it('nodes of another chain alone end the start with a sentence that names both chains', async () => {
+  const scripts = { 'a:1': { chainId: 'flow-testnet' }, 'b:1': { down: true } };
+  const { net } = network(scripts, {}, { chainId: 'flow-mainnet', network: 'mainnet' });
+  const said = 'a:1 serves flow-testnet; --network mainnet expects flow-mainnet';
+  await expect(net.whenIdentified(stop.signal)).rejects.toMatchObject(refusal('foreign', said));
+});
+
+describe('nodes with another block at the watermark', () => {
+  const watermark = { height: 150, id: idOf('a') };
+  const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
+  const ours = () => idOf('a');
+
+  it('are foreign when another node has our block', async () => {
+    const other: NodeScript['blockIdAt'] = (height) => (height === 150 ? idOf('b') : undefined);
+    const vague: NodeScript = { version: 'unimplemented', blockIdAt: other };
+    const scripts = { 'a:1': vague, 'b:1': { version: version(100), blockIdAt: ours } };
+    const { net } = await identified(scripts, {}, { sporks, watermark });
+    expect(names(net.live())).toEqual(['b:1']);
+    const counted = await metrics.registry.getSingleMetricAsString(
+      'flow_collection_indexer_foreign_nodes_total',
     );
-    const error = await refusalOf(net);
-    expect(error).toBeInstanceOf(OperatorError);
-    expect(error).toMatchObject({ exit: 'foreign' });
-    expect((error as Error).message).toContain(
-      'a:1 serves flow-testnet; --network mainnet expects flow-mainnet',
-    );
+    expect(counted).toContain('reason="block"} 1');
   });
 
-  it('are those with another spork id for a root height that we know', async () => {
-    const { net } = network(
-      { 'a:1': { version: version(100, 100, 'bb'.repeat(32)) } },
-      {},
-      { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }] },
-    );
-    await expect(net.whenIdentified(stop.signal)).rejects.toMatchObject({ exit: 'foreign' });
-  });
-
-  describe('with another block at the watermark', () => {
-    const watermark = { height: 150, id: idOf('a') };
-    const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
-    const other = () => idOf('b');
-    const ours = () => idOf('a');
-
-    it('are foreign all the same when another node has our block', async () => {
-      const { net } = await identified(
-        {
-          'a:1': {
-            version: 'unimplemented',
-            blockIdAt: (height) => (height === 150 ? idOf('b') : undefined),
-          },
-          'b:1': { version: version(100), blockIdAt: ours },
-        },
-        {},
-        { sporks, watermark },
-      );
-      expect(names(net.live())).toEqual(['b:1']);
-      expect(await foreignCount()).toContain('reason="block"} 1');
-    });
-
-    it('are served when their spork ended below it', async () => {
-      const { net } = await identified(
-        {
-          'old:1': { version: version(100), blockIdAt: other },
-          'new:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours },
-        },
-        {},
-        { sporks: [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }], watermark },
-      );
-      expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
-    });
+  it('are served when their spork ended below it', async () => {
+    const scripts = {
+      'old:1': { version: version(100), blockIdAt: () => idOf('b') },
+      'new:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours },
+    };
+    const crossed = [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }];
+    const { net } = await identified(scripts, {}, { sporks: crossed, watermark });
+    expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
   });
 });
 
 describe('which node for which height', () => {
-  const spork = (
-    name: string,
-    rootHeight: number,
-    endHeightExclusive: number | null,
-  ): SporkTable[number] => ({
-    ...{ name, rootHeight, endHeightExclusive, rootParentId: '0'.repeat(64), accessNodes: [`${name}:1`] },
-  });
   const table = [spork('s1', 0, 100), spork('s2', 100, 200), spork('s4', 300, null)];
   const scripts: Readonly<Record<string, NodeScript>> = {
     'live:1': { version: version(300, 350) },
@@ -600,9 +470,11 @@ describe('which node for which height', () => {
     's2:1': { version: version(100) },
     's4:1': { version: version(300) },
   };
+  const over = (node: string, options: Partial<AccessNetworkOptions> = {}) =>
+    identified(scripts, { accessNodes: [node], sporks: table, ...options });
 
   it('lets a historic node go that nobody wants any more', async () => {
-    const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
+    const { net, nodes } = await over('live:1');
     net.forHeight(150);
     const historic = nodes.node('s2:1');
     await clock.advance(9 * MINUTE_MS);
@@ -617,17 +489,14 @@ describe('which node for which height', () => {
     await clock.settle();
     expect(names(net.forHeight(150))).toEqual(['s2:1']);
     // Nor is it missed where the operator has named it for execution data alone.
-    const named = { accessNodes: ['live:1'], executionDataNodes: ['live:1', 's2:1'], sporks: table };
-    const { net: other } = await identified(scripts, named);
+    const { net: other } = await over('live:1', { executionDataNodes: ['live:1', 's2:1'] });
     other.forHeight(150);
-    expect(names(other.forHeight(150))).toEqual(['s2:1']);
-    expect(names(other.live())).toEqual(['live:1']);
+    expect([names(other.forHeight(150)), names(other.live())]).toEqual([['s2:1'], ['live:1']]);
   });
 
   it('tells who serves a height without dialling or keeping anyone for it', async () => {
-    const { net, nodes } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
-    expect([...net.namesServing(350)]).toEqual(['live:1']);
-    expect([...net.namesServing(150)]).toEqual([]);
+    const { net, nodes } = await over('live:1');
+    expect([[...net.namesServing(350)], [...net.namesServing(150)]]).toEqual([['live:1'], []]);
     await clock.settle();
     expect(nodes.opened).toHaveLength(1);
 
@@ -644,10 +513,8 @@ describe('which node for which height', () => {
 
   it('are named where they do not answer, not the node that begins above', async () => {
     const fails = { GetNetworkParameters: 'unavailable', GetLatestBlockHeader: 'unavailable' } as const;
-    const { net } = await identified(
-      { ...scripts, 's2:1': { fails } },
-      { accessNodes: ['live:1'], sporks: table },
-    );
+    const options = { accessNodes: ['live:1'], sporks: table };
+    const { net } = await identified({ ...scripts, 's2:1': { fails } }, options);
     expect(net.forHeight(150)).toEqual([]);
     await clock.advance(3_000);
     expect(net.whyUnserved(150)).toMatchObject([{ node: 's2:1', kind: 'unreachable' }]);
@@ -655,7 +522,7 @@ describe('which node for which height', () => {
   });
 
   it('knows the gaps between sporks that nobody serves', async () => {
-    const { net } = await identified(scripts, { accessNodes: ['live:1'], sporks: table });
+    const { net } = await over('live:1');
     expect([10, 199, 200, 250, 300, 400].map((height) => net.lowestServedFrom(height))).toEqual([
       10, 199, 300, 300, 300, 400,
     ]);
@@ -664,16 +531,13 @@ describe('which node for which height', () => {
   });
 
   it('follows the head of an ended spork when only that one is named', async () => {
-    const { net } = await identified(scripts, { accessNodes: ['s2:1'], sporks: table });
-    expect(names(net.live())).toEqual(['s2:1']);
-    expect(names(net.forHeight(150))).toEqual(['s2:1']);
+    const { net } = await over('s2:1');
+    expect([names(net.live()), names(net.forHeight(150))]).toEqual([['s2:1'], ['s2:1']]);
   });
 
   it('learns from a refusal that a node begins higher than it said', async () => {
-    const { net, nodes } = await identified({
-      'a:1': { version: version(100) },
-      'b:1': { version: version(100) },
-    });
+    const begins = { version: version(100) };
+    const { net, nodes } = await identified({ 'a:1': begins, 'b:1': begins });
     nodes.node('a:1').refuseBelow(180);
     expect(names(net.forHeight(150))).toEqual(['b:1']);
     expect(names(net.forHeight(180))).toEqual(['a:1', 'b:1']);

@@ -12,15 +12,10 @@ beforeEach(() => {
   healthRecord = usable();
 });
 
-function usable(): NodeHealthRecord {
-  const made = new NodeHealthRecord({ clock });
-  made.identity = 'usable';
-  return made;
-}
-
-function candidate(name: string, state: { inFlight?: number; heldBack?: boolean } = {}) {
-  return { name, healthRecord: usable(), client: { inFlight: 0, heldBack: false, ...state } };
-}
+const usable = () => Object.assign(new NodeHealthRecord({ clock }), { identity: 'usable' as const });
+const candidate = (name: string, inFlight = 0) => {
+  return { name, healthRecord: usable(), client: { inFlight, heldBack: false } };
+};
 
 const names = (candidates: readonly { readonly name: string }[]): string[] =>
   candidates.map(({ name }) => name);
@@ -105,43 +100,30 @@ describe('the order of asking', () => {
     expect(names(inOrderOfAsking([setAside, failing, healthy]))).toEqual(['healthy', 'failing', 'set aside']);
   });
 
-  it('puts nodes behind that a rate limit holds back', () => {
-    const [fast, slow] = [candidate('fast', { heldBack: true }), candidate('slow')];
-    fast.healthRecord.answeredIn(1);
-    slow.healthRecord.answeredIn(50);
-    expect(names(inOrderOfAsking([fast, slow]))).toEqual(['slow', 'fast']);
-  });
-
-  it('prefers the faster node until its load outweighs that', () => {
-    const near = candidate('near');
-    const far = candidate('far');
+  it('prefers the faster node until its load outweighs that, or a rate limit holds it back', () => {
+    const [near, far] = [candidate('near'), candidate('far')];
     near.healthRecord.answeredIn(10);
     far.healthRecord.answeredIn(35);
     expect(names(inOrderOfAsking([far, near]))).toEqual(['near', 'far']);
     near.client.inFlight = 3;
     expect(names(inOrderOfAsking([near, far]))).toEqual(['far', 'near']);
+    Object.assign(near.client, { inFlight: 0, heldBack: true });
+    expect(names(inOrderOfAsking([near, far]))).toEqual(['far', 'near']);
   });
 
   it('spreads the load over nodes of which nothing is known, and keeps the operator’s order otherwise', () => {
-    const [a, b, c] = [candidate('a', { inFlight: 1 }), candidate('b'), candidate('c')];
+    const [a, b, c] = [candidate('a', 1), candidate('b'), candidate('c')];
     expect(names(inOrderOfAsking([a, b, c]))).toEqual(['b', 'c', 'a']);
   });
 });
 
-describe('the record of one call', () => {
+it('the record of one call says what it failed of, how often and since when', async () => {
   const stream = 'SubscribeBlocksFromStartHeight';
-
-  it('says what the call failed of, how often and since when', async () => {
-    healthRecord.report('failing', 'first', stream);
-    await clock.advance(1_000);
-    healthRecord.report('failing', 'second', stream);
-    expect(healthRecord.callRecords()).toEqual([
-      {
-        ...{ method: stream, state: 'set_aside', fault: 'failing' },
-        ...{ count: 2, said: 'second', sinceMs: 0, untilMs: 11_000 },
-      },
-    ]);
-    healthRecord.succeeded(stream);
-    expect(healthRecord.callRecords()).toEqual([]);
-  });
+  healthRecord.report('failing', 'first', stream);
+  await clock.advance(1_000);
+  healthRecord.report('failing', 'second', stream);
+  const fault = { state: 'set_aside', fault: 'failing', count: 2, said: 'second' };
+  expect(healthRecord.callRecords()).toEqual([{ method: stream, ...fault, sinceMs: 0, untilMs: 11_000 }]);
+  healthRecord.succeeded(stream);
+  expect(healthRecord.callRecords()).toEqual([]);
 });

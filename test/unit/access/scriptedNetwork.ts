@@ -11,12 +11,8 @@ import type { NodeScript } from './scriptedNode.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 /** What a node says of itself that is of the spork with this root, and begins there too unless told otherwise. */
-export function version(
-  sporkRootHeight: number,
-  nodeRootHeight = sporkRootHeight,
-  sporkId = 'aa'.repeat(32),
-): NodeVersionInfo {
-  return { semver: 'v1', sporkId, sporkRootHeight, nodeRootHeight };
+export function version(root: number, nodeRoot = root, sporkId = 'aa'.repeat(32)): NodeVersionInfo {
+  return { semver: 'v1', sporkId, sporkRootHeight: root, nodeRootHeight: nodeRoot };
 }
 
 /** The world of one test of `AccessNetwork`: scripted nodes in virtual time. */
@@ -58,17 +54,12 @@ export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
     const over: ScriptedWorld['over'] = (options, parts, expectation = {}) => {
       const net = new AccessNetwork(
         {
-          ...{ accessNodes: [], sporks: [], ratePerSecond: 0 },
-          ...{ maxMessageBytes: 1_000_000, timeoutMs: 1_000, userAgent: 'test' },
-          ...options,
+          ...{ accessNodes: [], sporks: [], ratePerSecond: 0, userAgent: 'test' },
+          ...{ maxMessageBytes: 1_000_000, timeoutMs: 1_000, ...options },
         },
         {
-          ...{ clock, logger, metrics, random: seededRandom(1) },
-          expectation: () => ({
-            ...{ chainId: 'flow-localnet', network: 'devnet', sporks: [] },
-            ...expectation,
-          }),
-          ...parts,
+          ...{ clock, logger, metrics, random: seededRandom(1), ...parts },
+          expectation: () => ({ chainId: 'flow-localnet', network: 'devnet', sporks: [], ...expectation }),
         },
       );
       running.push(net.run(stop.signal).finally(() => net.close()));

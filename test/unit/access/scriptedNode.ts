@@ -1,10 +1,6 @@
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
-import type {
-  AccessMethod,
-  NodeVersionInfo,
-  ReceivedBlock,
-  UpstreamErrorKind,
-} from '../../../src/access/index.js';
+import type { AccessMethod, NodeVersionInfo } from '../../../src/access/index.js';
+import type { ReceivedBlock, UpstreamErrorKind } from '../../../src/access/index.js';
 import type { OpenNode } from '../../../src/access/pool/NodePool.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import type { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
@@ -31,13 +27,17 @@ export interface NodeScript {
   fails?: Partial<Record<AccessMethod, UpstreamErrorKind>>;
   /** This call breaks the connection: it fails, and so does whatever is under way. */
   breaks?: AccessMethod;
-  /** This call has no answer. */
-  hangs?: AccessMethod;
   /** What its block stream begins with; without it, it has none. */
   streams?: ReceivedBlock;
   /** The first answer comes only then. */
   until?: Promise<void>;
 }
+
+/** A block with this id. */
+export const blockAt = (height: number, id: Identifier): ReceivedBlock => ({
+  block: { id, parentId: idOf('0'), height, collectionIds: [], encoded: new Uint8Array() },
+  status: 'finalized',
+});
 
 /** The id whose hex digits are all the same. */
 export function idOf(digit: string): Identifier {
@@ -127,18 +127,16 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
     await this.#answered('GetBlockByHeight');
     const refusal = this.script.belowRoot?.(height);
     if (refusal !== undefined) {
-      throw new UpstreamError(
-        'below_root',
-        { node: this.name, method: 'GetBlockByHeight', lowestHeight: refusal.lowestHeight },
-        refusal.text,
-      );
+      const where = {
+        node: this.name,
+        method: 'GetBlockByHeight',
+        lowestHeight: refusal.lowestHeight,
+      } as const;
+      throw new UpstreamError('below_root', where, refusal.text);
     }
     const id = this.script.blockIdAt?.(height);
     if (id === undefined) throw this.error('not_found', 'GetBlockByHeight');
-    return {
-      block: { id, parentId: idOf('0'), height, collectionIds: [], encoded: new Uint8Array() },
-      status: 'sealed',
-    };
+    return { ...blockAt(height, id), status: 'sealed' };
   }
 
   override async *subscribeBlocks(): AsyncGenerator<ReceivedBlock, void> {
@@ -152,7 +150,7 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   async #answered(method: AccessMethod): Promise<void> {
     const connection = this.#connection;
     if (this.script.breaks === method) this.#connection = {};
-    await (this.script.hangs === method ? new Promise<void>(() => undefined) : Promise.resolve());
+    await Promise.resolve();
     if (this.script.down === true || connection !== this.#connection) throw this.error('unavailable', method);
     const kind = this.script.fails?.[method];
     if (kind !== undefined) throw this.error(kind, method);

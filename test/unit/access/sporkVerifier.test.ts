@@ -30,13 +30,12 @@ function growing(height: number): NonNullable<NodeScript['latest']> {
 
 /** Three nodes of the spork that began at 100, all of them identified. */
 async function three(
-  latest: Partial<Record<Name, NodeScript['latest']>> = {},
+  latest: { readonly [Each in Name]?: NonNullable<NodeScript['latest']> } = {},
   options: Partial<AccessNetworkOptions> = {},
   expectation: Partial<Expectation> = STORED,
 ) {
   const script = (name: Name): NodeScript => {
-    const told = latest[name];
-    return { version: version(100), ...(told !== undefined && { latest: told }) };
+    return { version: version(100), ...(latest[name] && { latest: latest[name] }) };
   };
   const scripts = { 'a:1': script('a:1'), 'b:1': script('b:1'), 'c:1': script('c:1') };
   const { net, nodes } = world().network(scripts, options, expectation);
@@ -51,6 +50,13 @@ async function three(
     await clock.advance(2_000);
   };
   return { net, nodes, scripts, tells };
+}
+
+/** A node of a spork that begins at 200, beside one that does not answer. */
+function newBesideMute(expectation: Partial<Expectation>) {
+  const old: NodeScript = { version: version(100), down: true };
+  const scripts = { 'new:1': { version: version(200, 200, TRUE_ID) }, 'old:1': old };
+  return { old, ...world().network(scripts, {}, expectation) };
 }
 
 it('the id of a new spork is the one that more than half of the nodes tell, and none where no id has so many', async () => {
@@ -74,8 +80,7 @@ describe('a spork that the table does not have', () => {
     const { net, tells } = await three({ 'b:1': () => ({ height: 199 }), 'c:1': () => ({ height: 204 }) });
     await tells(['a:1']);
     await clock.advance(20_000);
-    expect(net.forHeight(200)).toEqual([]);
-    expect(net.sporkAt(200)?.rootHeight).toBe(100);
+    expect([net.forHeight(200), net.sporkAt(200)?.rootHeight]).toEqual([[], 100]);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     await clock.advance(20_000);
@@ -100,23 +105,16 @@ describe('a spork that the table does not have', () => {
     const { net, tells } = await three({ 'b:1': growing(195) });
     await tells(['a:1']);
     expect(net.forHeight(200)).toEqual([]);
-    expect(net.verifier.undecidedAt(200)).toEqual({
-      rootHeight: 200,
-      tellers: ['a:1'],
-      awaited: ['b:1', 'c:1'],
-    });
+    const undecided = { rootHeight: 200, tellers: ['a:1'], awaited: ['b:1', 'c:1'] };
+    expect(net.verifier.undecidedAt(200)).toEqual(undecided);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
     expect(net.verifier.undecidedAt(199)).toBeUndefined();
     await clock.advance(35_000);
     expect(names(net.forHeight(200))).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(net.sporkAt(200)?.rootHeight).toBe(100);
-    expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
-    const warnings = world().logger.records.filter(({ message }) =>
-      message.includes('a spork that does not exist'),
-    );
-    expect(warnings.map(({ fields }) => fields)).toEqual([
-      { rootHeight: 200, endpoints: ['a:1'], fix: 'if it is one: --access-spork-root 200' },
-    ]);
+    expect([net.sporkAt(200)?.rootHeight, names(net.live())]).toEqual([100, ['a:1', 'b:1', 'c:1']]);
+    const warned = world().logger.records.filter(({ message }) => message.includes('that does not exist'));
+    const fields = { rootHeight: 200, endpoints: ['a:1'], fix: 'if it is one: --access-spork-root 200' };
+    expect(warned).toMatchObject([{ fields }]);
   });
 
   it('is not believed any more once the chain of another goes on after a halt', async () => {
@@ -135,8 +133,7 @@ describe('a spork that the table does not have', () => {
     await tells(['a:1'], 1_000);
     await clock.advance(10 * MINUTE_MS);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
-    expect(names(net.forHeight(740))).toEqual(['b:1', 'c:1']);
-    expect(net.forHeight(1_000)).toEqual([]);
+    expect([names(net.forHeight(740)), net.forHeight(1_000)]).toEqual([['b:1', 'c:1'], []]);
     expect(net.verifier.undecidedAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
     await clock.advance(5 * MINUTE_MS);
     expect(names(net.forHeight(1_000))).toEqual(['a:1', 'b:1', 'c:1']);
@@ -144,7 +141,7 @@ describe('a spork that the table does not have', () => {
 
   it('below our last block, which the others have, is believed or not for the same reasons', async () => {
     const blockIdAt = (height: number) => (height === WATERMARK.height ? WATERMARK.id : undefined);
-    const after = async (latest: NodeScript['latest']) => {
+    const after = async (latest: NonNullable<NodeScript['latest']>) => {
       const { net, scripts, tells } = await three({ 'b:1': latest, 'c:1': latest });
       for (const name of ['b:1', 'c:1'] as const) scripts[name].blockIdAt = blockIdAt;
       await tells(['a:1'], 140);
@@ -170,8 +167,7 @@ describe('a spork that the table does not have', () => {
     await clock.advance(8_000);
     expect(stateOf()?.foreign).toBeUndefined();
     await clock.advance(MINUTE_MS);
-    expect(stateOf()?.foreign).toBe('block');
-    expect(names(net.forHeight(150))).toEqual(['b:1', 'c:1']);
+    expect([stateOf()?.foreign, names(net.forHeight(150))]).toEqual(['block', ['b:1', 'c:1']]);
   });
 
   it('holds up nothing where the last one that its node told of was none', async () => {
@@ -197,11 +193,10 @@ describe('a spork that the table does not have', () => {
 
   it('has nobody asked more than once in ten seconds', async () => {
     const { nodes, tells } = await three({ 'b:1': growing(150), 'c:1': growing(150) });
-    const asked = (): number => nodes.node('b:1').asked;
     await tells(['a:1'], 100_000);
-    const atFirst = asked();
+    const { asked } = nodes.node('b:1');
     await clock.advance(2 * MINUTE_MS);
-    expect(asked() - atFirst).toBeLessThanOrEqual(12);
+    expect(nodes.node('b:1').asked - asked).toBeLessThanOrEqual(12);
   });
 
   it('is followed at once where the configuration has it, whatever the others do', async () => {
@@ -215,14 +210,10 @@ describe('a spork that the table does not have', () => {
   });
 
   it('keeps its record when a node comes that has yet to be heard, and is not asked for anew until it was', async () => {
-    const scripts: Record<'new:1' | 'old:1', NodeScript> = {
-      'new:1': { version: version(200, 200, TRUE_ID) },
-      'old:1': { version: version(100), down: true },
-    };
-    const { net } = world().network(scripts, {}, STORED);
+    const { net, old } = newBesideMute(STORED);
     await net.whenAllAsked(stop.signal);
     expect(names(net.forHeight(200))).toEqual(['new:1']);
-    scripts['old:1'].down = false;
+    old.down = false;
     await clock.advanceUntil(() => net.forHeight(200).length === 0, MINUTE_MS);
     expect(net.sporkAt(200)).toEqual({ rootHeight: 200, sporkId: TRUE_ID });
     await clock.advance(MINUTE_MS);
@@ -231,11 +222,7 @@ describe('a spork that the table does not have', () => {
   });
 
   it('waits a minute for a node that has yet to say who it is, where the store has blocks below the root', async () => {
-    const scripts: Record<'new:1' | 'old:1', NodeScript> = {
-      'new:1': { version: version(200, 200, TRUE_ID) },
-      'old:1': { version: version(100), down: true },
-    };
-    const { net } = world().network(scripts, {}, { ...STORED, firstHeight: 100 });
+    const { net } = newBesideMute({ ...STORED, firstHeight: 100 });
     const asked = net.whenAllAsked(stop.signal);
     await clock.advance(30_000);
     expect(net.forHeight(200)).toEqual([]);
@@ -243,16 +230,13 @@ describe('a spork that the table does not have', () => {
     expect(net.verifier.undecidedAt(200)?.awaited).toEqual(['old:1']);
     await clock.advance(35_000);
     await asked;
-    expect(names(net.forHeight(200))).toEqual(['new:1']);
-    expect(net.sporkAt(200)?.rootHeight).toBe(200);
+    expect([names(net.forHeight(200)), net.sporkAt(200)?.rootHeight]).toEqual([['new:1'], 200]);
   });
 
   it('is decided on before the start is, or a minute later', async () => {
     const start = async (latest: NodeScript['latest']): Promise<[number, number | undefined]> => {
-      const { net } = world().network(
-        { 'old:1': { version: version(10), latest: latest! }, 'new:1': { version: version(500) } },
-        { accessNodes: ['old:1', 'new:1'] },
-      );
+      const old = { version: version(10), latest: latest! };
+      const { net } = world().network({ 'old:1': old, 'new:1': { version: version(500) } });
       let isAsked = false;
       const waiting = net.whenAllAsked(stop.signal).then(() => (isAsked = true));
       const ms = await clock.advanceUntil(() => isAsked, 2 * MINUTE_MS);

@@ -34,6 +34,9 @@ class World {
     this.watch = watchBackfill({ ediOnly: false, roles: ['backfill'] }, parts as unknown as Parts);
   }
 
+  /** What was logged, and why. */
+  told = () => this.logger.records.map(({ message, fields }) => [message, fields['why']] as const);
+
   /** A range that runs, with what its line waits for. Returns how it grows. */
   run(range: HeightRange): (heights: number) => void {
     const { clock } = this;
@@ -111,10 +114,7 @@ describe('watchBackfill', () => {
     expect(held?.waitingFor).toMatchObject({ height: 0, message: 'waiting for block 0' });
     expect(held?.waitingFor?.ageSeconds).toBeGreaterThanOrEqual(5);
     expect(grows?.waitingFor).toBeNull();
-    const edges = () =>
-      world.logger.records
-        .filter(({ message }) => /held up|continues/.test(message))
-        .map(({ message, fields }) => [message, fields['why']]);
+    const edges = () => world.told().filter(([message]) => /held up|continues/.test(message));
     // Without a known cause it is no news yet.
     expect(edges()).toEqual([]);
     await world.clock.advance(10_000);
@@ -134,16 +134,15 @@ describe('watchBackfill', () => {
     const world = new World();
     untilEnd(world.watch.run);
     const unserved = [{ from: 5, to: 9 }];
-    const told = () => world.logger.records.map(({ fields, message }) => [message, fields['why']]);
     world.plan({ from: 0, to: 9 }, 10);
     const [plan] = world.state.plans;
     world.state = { ...world.state, unserved, plans: [{ ...plan!, isPaused: true }] };
     await world.clock.advance(30_000);
     world.state = { ...world.state, unserved, plans: [plan!] };
     await world.clock.advance(6_000);
-    expect(told()).toEqual([]);
+    expect(world.told()).toEqual([]);
     await world.clock.advance(4_000);
-    expect(told()).toEqual([['history is held up', 'no access node serves height 5']]);
+    expect(world.told()).toEqual([['history is held up', 'no access node serves height 5']]);
   });
 
   it('says that history makes way for the live range, which is no fault', async () => {
@@ -189,18 +188,13 @@ describe('watchBackfill', () => {
     world.run({ from: 10, to: 19 });
     world.plan({ from: 0, to: 50 }, 51);
     const [plan] = world.state.plans;
-    world.state = {
-      ...world.state,
-      plans: [
-        { ...plan!, id: 1, isPaused: true },
-        { ...plan!, id: 2, from: 15 },
-      ],
-    };
-    expect(world.watch.plannedAt(16)).toMatchObject({
-      plan: 2,
-      isPaused: false,
-      range: { from: 10, to: 19 },
-    });
+    const plans = [
+      { ...plan!, isPaused: true },
+      { ...plan!, id: 2, from: 15 },
+    ];
+    world.state = { ...world.state, plans };
+    const range = { from: 10, to: 19 };
+    expect(world.watch.plannedAt(16)).toMatchObject({ plan: 2, isPaused: false, range });
     expect(world.watch.plannedAt(30)).toMatchObject({ plan: 2, range: null });
     expect(world.watch.plannedAt(5)).toMatchObject({ plan: 1, isPaused: true, range: null });
     expect(world.watch.plannedAt(60)).toBeUndefined();

@@ -27,9 +27,8 @@ async function open(dataDir: string) {
       return { plan: 1 };
     },
   });
-  const control = { path, stop: lifecycle.stop, close: () => lifecycle.close() };
-  atEnd(control.close);
-  return { control, obeyed, clock, logger };
+  atEnd(() => lifecycle.close());
+  return { control: { path, ...lifecycle }, obeyed, clock, logger };
 }
 
 function say(path: string, text: string): Promise<string> {

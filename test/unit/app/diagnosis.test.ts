@@ -7,6 +7,7 @@ import type { IndexingLine } from '../../../src/app/line/buildLine.js';
 import type { Leadership } from '../../../src/ranges/index.js';
 import { readinessCodes } from '../../../src/observability/index.js';
 import type { Finding, ReadinessCode } from '../../../src/observability/index.js';
+import { matching } from '../../support/refusal.js';
 import { idOf } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -71,7 +72,7 @@ const inWords = ({ code, message }: Finding): string => `${code}: ${message}`;
 function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, phase = 'running' } = {}) {
   const clock = new VirtualClock();
   const state = {
-    isStopping: false,
+    stopping: new AbortController(),
     first: 1 as number | undefined,
     latest: 1000,
     head: head as number | undefined,
@@ -88,10 +89,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
   const block = (): Facts['block'] =>
     state.facts.block ?? { height: state.latest + 1, troubles: [], isUnserved: false };
   const line = {
-    blocks: {
-      heldUpBy: block,
-      chainTrouble: () => state.wrong.chainTrouble,
-    },
+    blocks: { heldUpBy: block, chainTrouble: () => state.wrong.chainTrouble },
     explainer: {
       explain: () => ({ stage: state.facts.stage ?? 'queued' }),
       heldUpBy: () => state.facts.collections,
@@ -149,13 +147,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },
     descriptors: { trouble: () => state.wrong.outOfDescriptors },
     leadership: { leader: () => state.wrong.shared?.leader },
-    lifecycle: {
-      signal: {
-        get aborted() {
-          return state.isStopping;
-        },
-      },
-    },
+    lifecycle: { signal: state.stopping.signal },
   };
   const config = {
     ediOnly,
@@ -164,8 +156,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
         return state.wrong.proven === undefined ? 'reported' : 'proven';
       },
     },
-    ready: { maxLag: 100, maxHeadAgeSeconds },
-    requester: { unresolvableAfterMs: 60_000 },
+    ...{ ready: { maxLag: 100, maxHeadAgeSeconds }, requester: { unresolvableAfterMs: 60_000 } },
   };
   const diagnosis = diagnose(...([config, parts] as unknown as Parameters<typeof diagnose>));
   if (phase === 'running') diagnosis.runs(line as unknown as IndexingLine);
@@ -192,13 +183,12 @@ describe('a daemon that is well', () => {
     state.wrong = { proven: { to: 900, reason: undefined } };
     expect(await after(1_000)).toEqual([]);
     state.wrong = { proven: { to: 890, reason: 'no node names the committee' } };
-    const [behind] = await after(1_000);
-    expect(behind).toMatchObject({ code: 'behind', height: 890 });
-    expect(behind?.message).toBe(
-      '110 heights behind the head 1000; ready at 100 or fewer; proof.finality is proven, and finality is proven only up to 890: no node names the committee',
-    );
+    const why =
+      'proof.finality is proven, and finality is proven only up to 890: no node names the committee';
+    const behind = `110 heights behind the head 1000; ready at 100 or fewer; ${why}`;
+    expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 890, message: behind }]);
     state.wrong = { proven: { to: -1, reason: undefined } };
-    const message = expect.stringMatching(/finality is proven of no block yet: the newest blocks/) as string;
+    const message = matching(/finality is proven of no block yet: the newest blocks/);
     expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 0, message }]);
     state.first = 0;
     expect((await after(1_000))[0]).not.toHaveProperty('height');
@@ -206,9 +196,8 @@ describe('a daemon that is well', () => {
 
   it('is behind by more heights than allowed, and no more than that while the watermark moves', async () => {
     const { after, state } = healthyDaemon({ head: 1101 });
-    expect(await after(1_000)).toMatchObject([
-      { code: 'behind', message: '101 heights behind the head 1101; ready at 100 or fewer', height: 1000 },
-    ]);
+    const message = '101 heights behind the head 1101; ready at 100 or fewer';
+    expect(await after(1_000)).toMatchObject([{ code: 'behind', message, height: 1000 }]);
     for (let height = 1001; height < 1020; height += 1) {
       state.latest = height;
       expect((await after(3_000)).filter(({ code }) => code !== 'behind')).toEqual([]);
@@ -219,20 +208,11 @@ describe('a daemon that is well', () => {
 describe('the lowest missing height, held up', () => {
   it('by its block is named with node, words, count and since when', async () => {
     const { after, state } = healthyDaemon({ head: 1010 });
-    const refused = trouble({
-      kind: 'invalid',
-      said: 'sent block 1001, which does not follow block 1000',
-      count: 7,
-    });
-    state.facts = { block: { height: 1001, troubles: [refused], isUnserved: false } };
-    expect(await after(6_000)).toMatchObject([
-      {
-        code: 'upstream_invalid',
-        height: 1001,
-        message:
-          'waiting for block 1001: a:1 sent block 1001, which does not follow block 1000 (7 times since 00:00:00 UTC)',
-      },
-    ]);
+    const said = 'sent block 1001, which does not follow block 1000';
+    const troubles = [trouble({ kind: 'invalid', said, count: 7 })];
+    state.facts = { block: { height: 1001, troubles, isUnserved: false } };
+    const message = `waiting for block 1001: a:1 ${said} (7 times since 00:00:00 UTC)`;
+    expect(await after(6_000)).toMatchObject([{ code: 'upstream_invalid', height: 1001, message }]);
   });
 
   it.each([
@@ -247,17 +227,14 @@ describe('the lowest missing height, held up', () => {
   ] as const)('by nodes that are %s has the code %s', async (kinds, code) => {
     const { codes, state } = healthyDaemon({ head: 1010 });
     const troubles = kinds.map((kind) => trouble({ node: `${kind}:1`, kind }));
-    const collections = { missing: 1, of: 2, troubles, heldBack: [] };
-    state.facts = { stage: 'collecting', collections };
-    expect(await codes(4_000)).toEqual([]);
-    expect(await codes(2_000)).toEqual([code]);
+    state.facts = { stage: 'collecting', collections: { missing: 1, of: 2, troubles, heldBack: [] } };
+    expect([await codes(4_000), await codes(2_000)]).toEqual([[], [code]]);
   });
 
   it('by a rate limit says whose, and until when', async () => {
     const { state, told } = healthyDaemon({ head: 1010 });
     const heldBack = [{ node: 'a:1', untilMs: 9_000 }];
-    const collections = { missing: 457, of: 500, troubles: [], heldBack };
-    state.facts = { stage: 'collecting', collections };
+    state.facts = { stage: 'collecting', collections: { missing: 457, of: 500, troubles: [], heldBack } };
     expect(await told(6_000)).toEqual([
       'upstream_refusing: waiting for 457 of 500 collections of height 1001: rate-limited by a:1 until 00:00:09 UTC',
     ]);
@@ -271,31 +248,24 @@ describe('the lowest missing height, held up', () => {
     ]);
   });
 
-  it('by the disk is the store alone', async () => {
-    const { clock, state, told } = healthyDaemon({ head: 1010 });
-    state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
-    expect(await told(9_000)).toEqual(['store_stalled: the disk has been writing one batch for 9 s']);
-  });
-
   it('by its block is told as that though it was stored above a gap before the start', async () => {
-    const { clock, codes, state, told } = healthyDaemon({ head: 1010 });
+    const { clock, state, told } = healthyDaemon({ head: 1010 });
     const silent = trouble({ kind: 'unreachable', said: 'a:1: no answer yet', count: 0 });
     state.facts = { stage: 'indexed', block: { height: 1001, troubles: [silent], isUnserved: false } };
     const words = 'waiting for block 1001: a:1: no answer yet (since 00:00:00 UTC)';
     expect(await told(9_000)).toEqual([`upstream_unreachable: ${words}`]);
     state.facts = { stage: 'indexed', isConfirmed: true, commitStartedAtMs: clock.monotonic() };
-    expect(await codes(9_000)).toEqual(['store_stalled']);
+    expect(await told(9_000)).toEqual(['store_stalled: the disk has been writing one batch for 9 s']);
   });
 
   it('by a database is told in its own words, at once, and never as the disk', async () => {
-    const { after, clock, codes, diagnosis, state, told } = healthyDaemon({ head: 1010 });
+    const { clock, codes, diagnosis, state, told } = healthyDaemon({ head: 1010 });
     state.wrong = { database: { trouble: undefined } };
     expect(await codes(1_000)).toEqual([]);
     state.wrong = { database: { trouble: 'nobody answers there' } };
     expect(await told(1_000)).toEqual(['database_unreachable: nobody answers there']);
-    const committing = { stage: 'committing', commitStartedAtMs: clock.monotonic() } as const;
-    state.facts = committing;
-    expect((await after(9_000)).map(({ code }) => code)).toEqual(['database_unreachable']);
+    state.facts = { stage: 'committing', commitStartedAtMs: clock.monotonic() };
+    expect(await codes(9_000)).toEqual(['database_unreachable']);
     expect(diagnosis.waitingFor()?.message).toBe('nobody answers there');
     state.wrong = { database: { trouble: undefined } };
     expect(await told(1_000)).toEqual([
@@ -321,14 +291,15 @@ describe('the lowest missing height, held up', () => {
 
   it('by a leader that has not been heard of for more than 12 s is told with its name', async () => {
     const { codes, diagnosis, state, told } = healthyDaemon();
-    const leader = { id: 'w1', host: 'host-a' };
-    state.wrong = { shared: { leader: { ...leader, beatAgeMs: 100 } } };
+    const beat = (beatAgeMs: number) =>
+      void (state.wrong = { shared: { leader: { id: 'w1', host: 'host-a', beatAgeMs } } });
+    beat(100);
     expect(await codes(20_000)).toEqual([]);
     for (let age = 1; age <= 12; age += 1) {
-      state.wrong = { shared: { leader: { ...leader, beatAgeMs: age * 1_000 + 100 } } };
+      beat(age * 1_000 + 100);
       await codes(1_000);
     }
-    state.wrong = { shared: { leader: { ...leader, beatAgeMs: 13_000 } } };
+    beat(13_000);
     expect((await told(1_000))[0]).toContain('w1 on host-a, has not been heard of for 13 s');
     expect(diagnosis.leaderAgeSeconds()).toBe(13);
   });
@@ -337,13 +308,11 @@ describe('the lowest missing height, held up', () => {
     const { codes, diagnosis, state } = healthyDaemon();
     expect(diagnosis.leaderAgeSeconds()).toBeUndefined();
     state.wrong = { shared: { leads: true } };
-    expect(await codes(30_000)).toEqual([]);
-    expect(diagnosis.leaderAgeSeconds()).toBe(0);
+    expect([await codes(30_000), diagnosis.leaderAgeSeconds()]).toEqual([[], 0]);
     state.wrong = { shared: {}, database: { trouble: 'the database is away' } };
     expect(await codes(30_000)).toEqual(['database_unreachable']);
     state.wrong = { shared: {} };
-    expect(await codes(12_000)).toEqual([]);
-    expect(await codes(1_000)).toEqual(['leader_lost']);
+    expect([await codes(12_000), await codes(1_000)]).toEqual([[], ['leader_lost']]);
     // What readers use is away as well.
     state.wrong = { shared: {}, database: { trouble: undefined }, replica: 'the replica is away' };
     expect(await codes()).toEqual(['database_unreachable', 'leader_lost']);
@@ -400,11 +369,8 @@ describe('execution data as the only source', () => {
     const { codes, state, told } = healthyDaemon({ ediOnly: true, head: 1010 });
     state.facts = { stage: 'collecting' };
     expect(await codes(13_000)).toEqual([]);
-    expect(await told(3_000)).toEqual([
-      expect.stringMatching(
-        /^edi_unavailable: waiting for height 1001 to be sealed; the sealed head, 1000, has not moved/,
-      ),
-    ]);
+    const words = 'waiting for height 1001 to be sealed; the sealed head, 1000, has not moved';
+    expect(await told(3_000)).toEqual([expect.stringContaining(`edi_unavailable: ${words}`)]);
   });
 
   it('says why it does not come', async () => {
@@ -435,16 +401,12 @@ describe('the head', () => {
   it('that no node tells any more is unconfirmed after eight seconds', async () => {
     const { codes, diagnosis, state, told } = healthyDaemon();
     state.answered = 0;
-    state.headTroubles = [
-      trouble({ kind: 'unreachable', said: 'GetLatestBlockHeader at a:1: UNAVAILABLE: refused' }),
-    ];
-    expect(await codes(7_000)).toEqual([]);
-    expect(diagnosis.isHeadConfirmed()).toBe(true);
-    const found = await told(2_000);
+    const said = 'GetLatestBlockHeader at a:1: UNAVAILABLE: refused';
+    state.headTroubles = [trouble({ kind: 'unreachable', said })];
+    expect([await codes(7_000), diagnosis.isHeadConfirmed()]).toEqual([[], true]);
+    const [found] = await told(2_000);
     expect(diagnosis.isHeadConfirmed()).toBe(false);
-    expect(found[0]).toMatch(
-      /^upstream_unreachable: no access node has reported its head for 9 s: GetLatestBlockHeader at a:1: UNAVAIL/,
-    );
+    expect(found).toContain(`upstream_unreachable: no access node has reported its head for 9 s: ${said}`);
   });
 
   it('has a node no more that errs, which has yet to tell it: it is not unreachable for that', async () => {
@@ -458,25 +420,18 @@ describe('the head', () => {
     expect(await codes(1_000)).toEqual(['upstream_unreachable']);
   });
 
-  it('that was never told makes the start say why, and names the fault in a code of its own', async () => {
-    const { state, told } = healthyDaemon({ phase: 'starting' });
-    state.head = undefined;
-    state.answered = false;
-    state.identity = [trouble({ said: 'GetNetworkParameters at a:1: INTERNAL: not yet', count: 3 })];
-    expect(await told(6_000)).toEqual([
-      expect.stringMatching(/^starting: .*INTERNAL: not yet \(3 times/),
-      expect.stringMatching(/^upstream_refusing: .*INTERNAL: not yet \(3 times/),
-    ]);
-  });
-
-  it('that was never told has no code before anything is known to keep it, or eight seconds have passed', async () => {
+  it('that was never told has a code of its own once eight seconds have passed, or something is known to keep it', async () => {
     const { codes, state, told } = healthyDaemon({ phase: 'starting' });
-    state.head = undefined;
-    state.answered = false;
+    Object.assign(state, { head: undefined, answered: false });
     expect(await codes(7_000)).toEqual(['starting']);
     expect(await told(1_000)).toEqual([
       expect.stringMatching(/^starting: /),
       expect.stringMatching(/^upstream_unreachable: no access node has reported its head for 8 s;/),
+    ]);
+    state.identity = [trouble({ said: 'GetNetworkParameters at a:1: INTERNAL: not yet', count: 3 })];
+    expect(await told(1_000)).toEqual([
+      expect.stringMatching(/^starting: .*INTERNAL: not yet \(3 times/),
+      expect.stringMatching(/^upstream_refusing: .*INTERNAL: not yet \(3 times/),
     ]);
   });
 
@@ -501,11 +456,9 @@ describe('the head', () => {
 
   it('below the first height of an empty store is waited for', async () => {
     const { state, told } = healthyDaemon();
-    state.first = 5_000;
-    state.latest = 4_999;
-    expect(await told(0)).toEqual([
-      'start_height_ahead: waiting for the chain to reach height 5000, the first of this store; its head is 1000',
-    ]);
+    Object.assign(state, { first: 5_000, latest: 4_999 });
+    const words = 'waiting for the chain to reach height 5000, the first of this store; its head is 1000';
+    expect(await told(0)).toEqual([`start_height_ahead: ${words}`]);
   });
 });
 
@@ -529,19 +482,13 @@ describe('findings', () => {
     state.answered = 0;
     state.headTroubles = [trouble({ kind: 'unreachable', said: 'the stream ended' })];
     state.facts = { block: { height: 1_001, troubles: [], isUnserved: true } };
-    state.wrong = {
-      chainReplaced: 'another chain',
-      chainTrouble: misfit,
-    };
+    state.wrong = { chainReplaced: 'another chain', chainTrouble: misfit };
     for (let second = 1; second < 60; second += 1)
       expect(await told(1_000), `after ${second} s`).toEqual(['chain_replaced: another chain']);
     // Another node is silent, and a third refuses us: the one is told beside, the other has its own code.
-    state.identity = [
-      trouble({ node: 'b:1', kind: 'unreachable', said: 'GetNetworkParameters at b:1: UNAVAILABLE' }),
-    ];
-    expect(await told(1_000)).toEqual([
-      expect.stringMatching(/^chain_replaced: another chain \(not heard: GetNetw/),
-    ]);
+    state.identity = [trouble({ node: 'b:1', kind: 'unreachable', said: 'GetNetworkParameters at b:1' })];
+    const beside = expect.stringMatching(/^chain_replaced: another chain \(not heard: GetNetw/) as string;
+    expect(await told(1_000)).toEqual([beside]);
     state.identity = [trouble({ node: 'c:1', said: 'UNAUTHENTICATED' })];
     const both = await after(1_000);
     expect(both.map(({ code }) => code)).toEqual(['upstream_refusing', 'chain_replaced']);
@@ -573,34 +520,22 @@ describe('findings', () => {
   });
 
   it('never contradict each other, whatever is the matter', () => {
-    const kinds: readonly NodeTrouble['kind'][] = [
-      'unreachable',
-      'denied',
-      'refused',
-      'rate_limited',
-      'invalid',
-    ];
+    const kinds = ['unreachable', 'denied', 'refused', 'rate_limited', 'invalid'] as const;
+    const kind = fc.constantFrom(...kinds);
     const troubles = fc.array(
-      fc.constantFrom(...kinds).map((kind) => trouble({ kind })),
+      kind.map((it) => trouble({ kind: it })),
       { maxLength: 3 },
     );
     const maybe = <T>(value: T): fc.Arbitrary<T | undefined> =>
       fc.option(fc.constant(value), { nil: undefined });
-    const stages = fc.constantFrom('queued', 'collecting', 'committing', 'indexed' as const);
     const situations = fc.record({
       phase: fc.constantFrom('starting', 'running' as const),
       answered: fc.constantFrom<number | boolean>(true, false, 0),
       head: fc.constantFrom(undefined, 900, 1_000, 1_010, 2_000),
       first: fc.constantFrom(1, 5_000),
-      ediOnly: fc.boolean(),
-      ...{
-        identity: troubles,
-        headTroubles: troubles,
-        blockTroubles: troubles,
-        collectionTroubles: troubles,
-      },
-      stage: stages,
-      isCommitting: fc.boolean(),
+      ...{ ediOnly: fc.boolean(), isCommitting: fc.boolean(), identity: troubles, headTroubles: troubles },
+      ...{ blockTroubles: troubles, collectionTroubles: troubles },
+      stage: fc.constantFrom('queued', 'collecting', 'committing', 'indexed' as const),
       wrong: fc.record({
         chainReplaced: maybe('another chain'),
         headBelow: maybe({ head: 232, reached: 540 }),
@@ -642,48 +577,39 @@ describe('findings', () => {
 
 describe('what has a code of its own', () => {
   it('is passed on, and not told twice', async () => {
-    const { after, codes, diagnosis, state, told } = healthyDaemon({ head: 1010 });
+    const { after, codes, state, told } = healthyDaemon({ head: 1010 });
     state.wrong = { chainTrouble: misfit };
     expect(await codes(20_000)).toEqual(['parent_mismatch']);
     state.head = 1000;
     state.wrong = { proofFailed: { height: 1000, reason: 'no quorum', rewindTo: 990 } };
-    expect(await after(1_000)).toMatchObject([
-      {
-        ...{ code: 'proof_failed', height: 1000 },
-        message:
-          'the certificate in block 1000 is invalid: no quorum; the chain is proven up to 990: rewind to that height, and name nodes that follow the chain',
-      },
-    ]);
+    const invalid = matching(
+      /^the certificate in block 1000 is invalid: no quorum; .* up to 990: rewind to that/,
+    );
+    expect(await after(1_000)).toMatchObject([{ code: 'proof_failed', height: 1000, message: invalid }]);
     state.head = 1010;
     state.wrong = { chainTrouble: missingEnd };
     expect(await codes(20_000)).toEqual(['not_vouched']);
     state.wrong = { undecidedSpork };
     expect(await codes(20_000)).toEqual(['upstream_unreachable']);
     state.facts = { block: { height: 1001, troubles: [], isUnserved: true } };
-    expect(await told(20_000)).toEqual([
-      expect.stringMatching(
-        /^not_vouched: a spork at height 1001 is reported by a:1 but is not in .* \(asked: b:1\)/,
-      ),
-    ]);
+    const unknown = /^not_vouched: a spork at height 1001 is reported by a:1 but is not in .* \(asked: b:1\)/;
+    expect(await told(20_000)).toEqual([expect.stringMatching(unknown)]);
     state.facts = {};
     state.head = 1000;
-    state.wrong = {
-      chainReplaced: 'another chain',
-      unresolvable: [lacking],
-    };
+    state.wrong = { chainReplaced: 'another chain', unresolvable: [lacking] };
+    const ids = ['a', 'b', 'c'].map(idOf).join(', ');
+    const message = `height 990 has lacked collection ${ids} and 1 more for 1m 1s (waiting for block 1001)`;
     expect(await after(0)).toMatchObject([
       { code: 'chain_replaced' },
-      {
-        ...{ code: 'unresolvable', height: 990 },
-        message: `height 990 has lacked collection ${['a', 'b', 'c'].map(idOf).join(', ')} and 1 more for 1m 1s (waiting for block 1001)`,
-      },
+      { code: 'unresolvable', height: 990, message },
     ]);
-    state.wrong = { headBelow: { head: 232, reached: 540 } };
-    expect(await codes(5_000)).toEqual(['head_behind']);
-    expect(diagnosis.findings()[0]?.message).toMatch(/308 heights below what is indexed, 540, since \d\d:/);
-    state.wrong = { headBelow: { head: 1_000, reached: 90_000 } };
-    expect(await codes(5_000)).toEqual(['head_behind']);
-    expect(diagnosis.findings()[0]?.message).toMatch(/89000 heights below the one that was reported before/);
+    for (const [head, reached, says] of [
+      [232, 540, /^head_behind: .*308 heights below what is indexed, 540, since \d\d:/],
+      [1_000, 90_000, /^head_behind: .*89000 heights below the one that was reported before/],
+    ] as const) {
+      state.wrong = { headBelow: { head, reached } };
+      expect(await told(5_000)).toEqual([expect.stringMatching(says)]);
+    }
   });
 
   it('is not a head that a node told before it rose past what is indexed', async () => {
@@ -701,10 +627,10 @@ describe('what has a code of its own', () => {
 
   it('is the disk when it is nearly full, by the measure of its size', async () => {
     const { codes, diagnosis, state, told } = healthyDaemon();
-    const GIB = 1024 ** 3;
-    state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 4 * GIB } };
+    const [freeBytes, GIB] = [512 * 1024 ** 2, 1024 ** 3];
+    state.wrong = { disk: { freeBytes, sizeBytes: 4 * GIB } };
     expect(await codes()).toEqual([]);
-    state.wrong = { disk: { freeBytes: 0.5 * GIB, sizeBytes: 100 * GIB } };
+    state.wrong = { disk: { freeBytes, sizeBytes: 100 * GIB } };
     expect(await told(0)).toEqual(['disk_low: 512 MiB are left on the disk of the data directory']);
     // That holds nothing up, nor does what lies beside the line.
     const beside = { readerDown: 'so', replica: 'away', database: { trouble: undefined } };
@@ -712,24 +638,17 @@ describe('what has a code of its own', () => {
     expect((await codes()).length).toBe(4);
     expect(diagnosis.findings().filter(diagnosis.holdsUp)).toEqual([]);
     state.wrong = { ...state.wrong, paused: 'no room', database: { trouble: 'away' } };
-    expect(diagnosis.findings().filter(diagnosis.holdsUp)).toMatchObject([
-      { code: 'disk_low' },
-      { code: 'database_unreachable' },
-    ]);
+    const heldUp = diagnosis.findings().filter(diagnosis.holdsUp);
+    expect(heldUp.map(({ code }) => code)).toEqual(['disk_low', 'database_unreachable']);
   });
 
   it('is the disk that has no room, at once and alone: what waits to be written is no stall and no fault of a node', async () => {
     const { after, codes, state } = healthyDaemon();
-    const message =
-      'indexing is paused: 10 MiB are free on the disk of /data, and 640 MiB are needed to resume';
-    state.wrong = { paused: message };
-    state.head = 1_050;
-    state.facts = { stage: 'committing' };
+    const message = 'indexing is paused: 10 MiB are free, and 640 MiB are needed to resume';
+    Object.assign(state, { wrong: { paused: message }, head: 1_050, facts: { stage: 'committing' } });
     expect(await after(0)).toMatchObject([{ code: 'disk_low', height: 1_001, message }]);
     expect(await codes(60_000)).toEqual(['disk_low']);
-    state.wrong = {};
-    state.facts = {};
-    Object.assign(state, { latest: 1_050 });
+    Object.assign(state, { wrong: {}, facts: {}, latest: 1_050 });
     expect(await codes()).toEqual([]);
   });
 
@@ -743,16 +662,13 @@ describe('what has a code of its own', () => {
 
   it('tells that no file can be opened, and nothing that follows from it', async () => {
     const { state, told } = healthyDaemon();
-    state.wrong = {
-      outOfDescriptors: '64 of the 64 files that may be open are open',
-      database: { trouble: 'connect EMFILE' },
-    };
-    expect(await told(0)).toEqual(['descriptors_low: 64 of the 64 files that may be open are open']);
+    state.wrong = { outOfDescriptors: '64 of 64 files are open', database: { trouble: 'connect EMFILE' } };
+    expect(await told(0)).toEqual(['descriptors_low: 64 of 64 files are open']);
   });
 
   it('is stopping, whatever else holds', async () => {
     const { codes, state } = healthyDaemon();
-    state.isStopping = true;
+    state.stopping.abort();
     state.head = 5_000;
     expect(await codes()).toEqual(['stopping']);
   });

@@ -2,10 +2,11 @@ import { mkdirSync, renameSync, rmSync, statfsSync, symlinkSync, writeFileSync }
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
-import { AbortError, systemClock } from '../../../src/runtime/index.js';
+import { AbortError, systemClock, whenAborted } from '../../../src/runtime/index.js';
 import { untilEnd } from '../../support/cleanup.js';
 import { eventually, scratchDirectory } from '../../support/program.js';
 import { VirtualClock } from '../../support/virtualClock.js';
+import { matching } from '../../support/refusal.js';
 
 function watching(path: string, minFreeBytes = 0): ReturnType<typeof watchDisk> {
   const watch = watchDisk({ path, minFreeBytes }, { clock: systemClock });
@@ -13,31 +14,27 @@ function watching(path: string, minFreeBytes = 0): ReturnType<typeof watchDisk> 
   return watch;
 }
 
+function makeStore(path: string): void {
+  mkdirSync(path);
+  writeFileSync(join(path, 'LOCK'), '');
+}
+
+function putInPlace(path: string, make: () => void): void {
+  renameSync(path, `${path}.moved`);
+  make();
+}
+
 describe('watchDisk', () => {
   it.each<[string, (path: string) => void]>([
     ['was deleted', (path) => rmSync(path, { recursive: true })],
     ['was moved', (path) => renameSync(path, `${path}.moved`)],
-    [
-      'cannot be entered any more',
-      (path) => {
-        // Root may enter every directory, but no loop.
-        renameSync(path, `${path}.moved`);
-        symlinkSync(path, path);
-      },
-    ],
+    // Root may enter every directory, but no loop.
+    ['cannot be entered any more', (path) => putInPlace(path, () => symlinkSync(path, path))],
     ['was emptied', (path) => rmSync(join(path, 'LOCK'))],
-    [
-      'has another in its place',
-      (path) => {
-        renameSync(path, `${path}.moved`);
-        mkdirSync(path);
-        writeFileSync(join(path, 'LOCK'), '');
-      },
-    ],
+    ['has another in its place', (path) => putInPlace(path, () => makeStore(path))],
   ])('ends once the directory of the store %s', async (_, change) => {
     const path = join(scratchDirectory(), 'store');
-    mkdirSync(path);
-    writeFileSync(join(path, 'LOCK'), '');
+    makeStore(path);
     const clock = new VirtualClock();
     const weigh = (): Promise<undefined> => new Promise(() => undefined);
     const watch = watchDisk({ path, minFreeBytes: 0 }, { clock, weigh });
@@ -46,9 +43,7 @@ describe('watchDisk', () => {
     change(path);
     const told = expect(ended).rejects.toMatchObject({
       ...{ kind: 'missing', exit: 'storage' },
-      message: expect.stringContaining(
-        `The store is no longer at ${path}: the directory was deleted`,
-      ) as string,
+      message: matching(`The store is no longer at ${path}: the directory was deleted`),
     });
     await clock.advance(1_000);
     await told;
@@ -62,9 +57,7 @@ describe('watchDisk', () => {
     const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 0 }, { clock, lostFiles });
     const told = expect(watch.run(new AbortController().signal)).rejects.toMatchObject({
       ...{ kind: 'corrupt', exit: 'storage' },
-      message: expect.stringMatching(
-        /deleted while it was in use: 000005\.ldb and 1 more\. Find out .* "repair --yes"/,
-      ) as string,
+      message: matching(/deleted while it was in use: 000005\.ldb and 1 more\. Find out .* "repair --yes"/),
     });
     await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
     await clock.advance(5_000);
@@ -111,15 +104,10 @@ describe('watchDisk', () => {
   it('notices within a second that the disk is full, of bytes or of files, however long it weighs the store', async () => {
     const clock = new VirtualClock();
     const disk = { freeBytes: 1_000, sizeBytes: 10_000, freeFiles: Infinity };
-    const watch = watchDisk(
-      { path: scratchDirectory(), minFreeBytes: 100 },
-      {
-        ...{ clock, look: () => Promise.resolve({ disk: { ...disk }, place: undefined }) },
-        // As of very many files.
-        weigh: (_path, signal) =>
-          new Promise((resolve) => signal.addEventListener('abort', () => resolve(undefined))),
-      },
-    );
+    const look = () => Promise.resolve({ disk: { ...disk }, place: undefined });
+    // As of very many files.
+    const weigh = (_path: string, signal: AbortSignal) => whenAborted(signal).then(() => undefined);
+    const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 100 }, { clock, look, weigh });
     untilEnd(watch.run);
     for (const [freeBytes, freeFiles, says] of [
       [99, Infinity, /0 MiB are free on the disk/],
@@ -146,8 +134,7 @@ describe('watchDisk', () => {
     const ended = expect(watch.run(stop.signal)).rejects.toThrow('the test ends');
     await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
     expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
-    mkdirSync(path);
-    writeFileSync(join(path, 'LOCK'), '');
+    makeStore(path);
     await clock.advance(1_000);
     expect(await eventually(() => watch.disk())).toBeDefined();
     stop.abort(new AbortError('the test ends'));

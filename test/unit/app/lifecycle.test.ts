@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { STOP_TIMEOUT_MS } from '../../../src/app/index.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
-import { AbortError } from '../../../src/runtime/index.js';
+import { AbortError, whenAborted } from '../../../src/runtime/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
@@ -16,14 +16,10 @@ describe('closing', () => {
     const { lifecycle } = life();
     const closed: string[] = [];
     lifecycle.onClose('store', () => void closed.push('store'));
-    lifecycle.onClose('writer', async () => {
-      await Promise.resolve();
-      closed.push('writer');
-    });
+    lifecycle.onClose('writer', () => Promise.resolve().then(() => void closed.push('writer')));
     lifecycle.onClose('source', () => void closed.push('source'));
     await lifecycle.close();
-    expect(closed).toEqual(['source', 'writer', 'store']);
-    expect(lifecycle.signal.aborted).toBe(true);
+    expect([closed, lifecycle.signal.aborted]).toEqual([['source', 'writer', 'store'], true]);
   });
 
   it('goes on past a part that fails, and then reports that part', async () => {
@@ -51,15 +47,12 @@ describe('closing', () => {
 describe('work in hand', () => {
   it('is waited for as long as it takes while nobody stops the daemon', async () => {
     const { lifecycle, clock } = life();
-    let end = (): void => undefined;
-    let isOver = false;
-    const work = new Promise<void>((resolve) => (end = resolve));
-    const waiting = lifecycle.waitFor('work', work).then(() => (isOver = true));
+    const work = new AbortController();
+    const waiting = lifecycle.waitFor('work', whenAborted(work.signal)).then(() => 'over');
     await clock.advance(10 * STOP_TIMEOUT_MS);
-    expect(isOver).toBe(false);
-    end();
-    await waiting;
-    expect(clock.pendingTimers).toBe(0);
+    expect(await Promise.race([waiting, Promise.resolve('under way')])).toBe('under way');
+    work.abort();
+    expect([await waiting, clock.pendingTimers]).toEqual(['over', 0]);
   });
 
   it('that does not heed the stop leaves the parts only what is left of the limit', async () => {

@@ -5,6 +5,7 @@ import { openSecretFiles } from '../../../src/app/guard/openSecretFiles.js';
 import { readNodeMetadata } from '../../../src/app/guard/nodeMetadata.js';
 import { loadConfig } from '../../../src/config/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
+import { untilEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { TestSecrets } from '../../support/secretFiles.js';
@@ -28,15 +29,12 @@ it('a certificate is told of when it is not valid yet, and again when it no long
   const clock = Object.assign(new VirtualClock(), { now: () => Date.UTC(year, 0, 1) });
   const logger = new RecordingLogger();
   const { certificateFile, keyFile } = new TestSecrets('');
-  const flags = new Map([
-    ['api.tls.certificateFile', [certificateFile]],
-    ['api.tls.keyFile', [keyFile]],
-  ]);
+  const pair = { 'api.tls.certificateFile': [certificateFile], 'api.tls.keyFile': [keyFile] };
+  const flags = new Map(Object.entries(pair));
   const { config } = loadConfig({ file: undefined, environment: {}, flags }, { isTerminal: false });
   const metrics = createMetrics({ version: 'test', node: 'test' });
   const files = await openSecretFiles(config, { clock, logger, metrics, sporks: [] });
-  const stop = new AbortController();
-  const running = files.run(stop.signal).catch(() => undefined);
+  untilEnd(files.run);
   const told: number[] = [];
   for (year of [2020, 2100, 2200]) {
     await expect.poll(() => clock.pendingTimers).toBe(1);
@@ -44,6 +42,4 @@ it('a certificate is told of when it is not valid yet, and again when it no long
     told.push(logger.records.length);
   }
   expect(told).toEqual([1, 1, 2]);
-  stop.abort();
-  await running;
 });

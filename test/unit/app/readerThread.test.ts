@@ -16,10 +16,8 @@ import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
 import { scratchDirectory } from '../../support/program.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-const addresses = {
-  api: { host: '127.0.0.1', port: 4001 },
-  grpc: { host: '127.0.0.1', port: 4002 },
-} as const;
+const host = '127.0.0.1';
+const addresses = { api: { host, port: 4001 }, grpc: { host, port: 4002 } } as const;
 
 interface Got {
   readonly id?: number;
@@ -85,6 +83,7 @@ function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('
   const metrics = createMetrics({ version: '', node: '' });
   const threads: FakeThread[] = [];
   const state = { height: 1, isReady: true };
+  const shown = { meta: undefined, coverage: [], latestBlock: undefined, rewinds: 0, accounts: undefined };
   const thread = keepReaderThread(readerOptions(), {
     ...{ clock, logger, metrics },
     start: (options) => {
@@ -95,14 +94,7 @@ function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('
   });
   const sources: ReaderSources = {
     state: () => ({
-      shown: {
-        meta: undefined,
-        latestIndexedHeight: state.height,
-        coverage: [],
-        latestBlock: undefined,
-        rewinds: 0,
-        accounts: undefined,
-      },
+      shown: { ...shown, latestIndexedHeight: state.height },
       ...{ head: null, sealed: null, isReady: state.isReady, forwardingOff: undefined, nodes: [] },
     }),
     status: () => ({ chainId: 'flow-localnet' }) as never,
@@ -156,15 +148,12 @@ describe('the state of the index', () => {
 it('log records of the thread are bounded while the indexing thread is busy; the rest is counted there, and told', async () => {
   const posted: Got[] = [];
   let receive = (_message: unknown): void => undefined;
+  const postMessage = (message: unknown): void => void posted.push(message as Got);
   const { last, logger, metrics, sources } = await serving();
   const served = serveReaders(
     { ...readerOptions({}, scratchDirectory()), gate: EndGate.forThread().memory },
     {
-      port: {
-        postMessage: (message) => posted.push(message as Got),
-        on: (_event, listener) => (receive = listener),
-      },
-      clock: systemClock,
+      ...{ port: { postMessage, on: (_event, listener) => (receive = listener) }, clock: systemClock },
       // There is no store to open.
       fail: () => undefined,
       onLogger: (ofThread) => {
@@ -190,17 +179,13 @@ describe('a thread that does not answer', () => {
     expect(thread.down()).toBeDefined();
     // It answers in time.
     await last().acks();
-    expect(thread.down()).toBeUndefined();
-    expect(threads).toHaveLength(1);
-    await clock.advance(500);
-    await clock.advance(DOWN_AFTER_MS - 500);
+    expect([thread.down(), threads.length]).toEqual([undefined, 1]);
+    await clock.advance(DOWN_AFTER_MS);
     expect(thread.down()).toBeUndefined();
     await clock.advance(1_000);
     expect(thread.down()).toMatch(/has not answered for 3 s/);
-    const [hung] = threads;
     await clock.advance(HUNG_AFTER_MS);
-    expect(hung?.isTerminated).toBe(true);
-    expect(threads).toHaveLength(2);
+    expect(threads.map(({ isTerminated }) => isTerminated)).toEqual([true, false]);
     // On the ports that the first one was given.
     expect(last().options.config.api).toMatchObject({ port: 4001, grpcPort: 4002 });
     expect(thread.down()).toMatch(/a new one is starting/);
@@ -245,7 +230,6 @@ describe('a thread that does not answer', () => {
 describe('a thread that ends', () => {
   it('is followed by another one at once, and after longer pauses when that ends as well', async () => {
     const { clock, last, logger, thread, threads } = await serving();
-    const pauses: unknown[] = [];
     for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
       const count = threads.length;
       last().ends(new Error('broken'));
@@ -254,9 +238,8 @@ describe('a thread that ends', () => {
       if (expected > 0) expect(threads).toHaveLength(count);
       await clock.advance(1);
       expect(threads).toHaveLength(count + 1);
-      pauses.push(logger.records.at(-1)?.fields['restartInMs']);
+      expect(logger.records.at(-1)?.fields).toMatchObject({ restartInMs: expected });
     }
-    expect(pauses).toEqual([0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
   });
 
   it('after it served for a minute is followed at once', async () => {
@@ -294,8 +277,7 @@ describe('a thread that ends', () => {
     last().ends(new Error('broken'));
     await clock.advance(1);
     const between = await scraped();
-    expect(between.sum('api_requests_total')).toBe(3);
-    expect(between.series('feed_followers')).toEqual([]);
+    expect([between.sum('api_requests_total'), between.series('feed_followers')]).toEqual([3, []]);
     await listens();
     await tell(4);
     const after = await scraped();
@@ -310,13 +292,10 @@ describe('what the thread asks', () => {
   it('is answered, the status behind the state that it tells of', async () => {
     const { last } = await serving();
     const { got, owner: asked } = last();
-    expect(await asked.ask(undefined, 'momentAt', 12)).toEqual({ height: 12 });
-    expect(await asked.ask(undefined, 'status')).toEqual({ chainId: 'flow-localnet' });
-    expect(got.map(({ answer, call }) => call ?? answer)).toEqual([
-      { height: 12 },
-      'show',
-      { chainId: 'flow-localnet' },
-    ]);
+    const [moment, status] = [{ height: 12 }, { chainId: 'flow-localnet' }];
+    expect(await asked.ask(undefined, 'momentAt', 12)).toEqual(moment);
+    expect(await asked.ask(undefined, 'status')).toEqual(status);
+    expect(got.map(({ answer, call }) => call ?? answer)).toEqual([moment, 'show', status]);
   });
 
   it('of a call to be forwarded is answered when its turn comes, and given back when the thread ends', async () => {

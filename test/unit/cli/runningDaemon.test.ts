@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
+import { refusal } from '../../support/refusal.js';
 import { RestNode } from '../../support/restNode.js';
 import type { RestReply } from '../../support/restNode.js';
 import { runInProcess } from '../../support/terminal.js';
@@ -30,9 +31,6 @@ function dataDirectory(instance: string, port: number, more: object = {}): strin
 }
 
 const run = (...args: string[]) => runInProcess(args);
-
-const runWith = (environment: Readonly<Record<string, string>>, ...args: string[]) =>
-  runInProcess(args, { environment });
 
 describe('a running daemon', () => {
   it('is found through the record in its data directory', async () => {
@@ -67,27 +65,22 @@ describe('a running daemon', () => {
     const port = await answerer('any');
     const nowhere = dataDirectory('gone', port);
     rmSync(join(nowhere, 'daemon.json'));
-    const environment = { FCI_API_PORT: String(port), FCI_DATA_DIR: nowhere };
-    expect(await runWith(environment, 'status', '--json')).toMatchObject({ exit: 'done' });
-    const unused = { ...environment, FCI_API_PORT: '1' };
-    expect(await runWith(unused, 'status')).toMatchObject({ exit: 'no_daemon' });
-    expect(await runWith(unused, 'get', 'block', '7')).toMatchObject({ exit: 'storage' });
+    const exitOf = async (FCI_API_PORT: number, ...args: string[]) =>
+      (await runInProcess(args, { environment: { FCI_API_PORT: `${FCI_API_PORT}`, FCI_DATA_DIR: nowhere } }))
+        .exit;
+    expect(await exitOf(port, 'status', '--json')).toBe('done');
+    expect(await exitOf(1, 'status')).toBe('no_daemon');
+    expect(await exitOf(1, 'get', 'block', '7')).toBe('storage');
     expect(await run('get', 'block', '7', '--api-port', '1')).toMatchObject({ exit: 'no_daemon' });
   });
 
   it.each<[string, RegExp, RestReply]>([
-    [
-      'the port of the metrics',
-      /HTTP 404; api\.port is that of the read API/,
-      (_, to) => to.writeHead(404).end(),
-    ],
+    ['the metrics', /HTTP 404; api\.port is that of the read API/, (_, to) => to.writeHead(404).end()],
     ['a gRPC port', /HPE_\w+: no HTTP; api\.port is not that/, (_, to) => to.socket?.end('\0\0\0')],
     ['a port with TLS', /ECONNRESET: if it speaks TLS, name --api-tls/, (_, to) => to.socket?.destroy()],
   ])('says why where none answers: %s', async (_, why, reply) => {
     const { port } = await RestNode.start(reply);
-    const { exit, message } = await run('status', '--api-port', String(port));
-    expect(exit).toBe('no_daemon');
-    expect(message).toMatch(why);
+    expect(await run('status', '--api-port', String(port))).toMatchObject(refusal('no_daemon', why));
   });
 
   it('is whoever answers where the operator says', async () => {

@@ -1,14 +1,5 @@
-import {
-  chmodSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
@@ -18,7 +9,7 @@ import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
 import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
-import { refusal } from '../../support/refusal.js';
+import { matching, refusal } from '../../support/refusal.js';
 import { runInProcess } from '../../support/terminal.js';
 
 const FIRST = 100;
@@ -34,6 +25,7 @@ afterAll(() => rmSync(dataDir, { recursive: true }));
 
 const run = (...args: string[]) => runInProcess(args);
 const at = (place: string): string[] => ['--network', 'devnet', '--data-dir', place];
+const migrate = (from: string, to: string) => ['migrate', '--network', 'devnet', '--from', from, '--to', to];
 /** Commands that only read, on the store of a place. */
 const readers: Readonly<Record<string, (place: string) => string[]>> = {
   verify: (place) => ['verify', ...at(place)],
@@ -41,15 +33,7 @@ const readers: Readonly<Record<string, (place: string) => string[]>> = {
   export: (place) => ['export', '--quiet', ...at(place)],
   explain: (place) => ['explain', String(FIRST), ...at(place)],
   backfill: (place) => ['backfill', 'status', ...at(place)],
-  migrate: (place) => [
-    'migrate',
-    '--network',
-    'devnet',
-    '--from',
-    place,
-    '--to',
-    join(scratchDirectory(), 'to'),
-  ],
+  migrate: (place) => migrate(place, join(scratchDirectory(), 'to')),
 };
 
 /** A copy of the data directory that nobody may write to: on a mount, or, where this user may mount none, by its permissions. */
@@ -87,21 +71,16 @@ describe('a store that can only be read', () => {
     const place = sealed();
     expect(await run('status', ...at(place))).toMatchObject({
       exit: 'no_daemon',
-      message: expect.stringContaining(`no daemon is recorded in ${place}`) as string,
+      message: matching(`no daemon is recorded in ${place}`),
     });
     const { out } = await run('doctor', '--access-node', '127.0.0.1:1', ...at(place));
     expect(out).toContain('disk');
   });
 
   it('is not changed: what would change it says that it must be writable', async () => {
-    const place = sealed();
-    for (const command of [
-      ['rewind', '--to', String(FIRST), '--yes'],
-      ['forget', 'accounts', '--yes'],
-    ]) {
-      const words = /Remount it writable|Give the directory to the user/;
-      expect(await run(...command, ...at(place))).toMatchObject(refusal('storage', words));
-    }
+    const refused = refusal('storage', /Remount it writable|Give the directory to the user/);
+    for (const command of [`rewind --to ${FIRST} --yes`, 'forget accounts --yes'])
+      expect(await run(...command.split(' '), ...at(sealed()))).toMatchObject(refused);
   });
 
   it('on a full disk is copied first, too', async () => {
@@ -144,18 +123,16 @@ describe('a place that is no data directory', () => {
   ])('%s is refused as a target', async (_name, make) => {
     const targets = [
       (place: string) => ['backup', ...at(dataDir), '--to', place],
-      (place: string) => ['migrate', '--network', 'devnet', '--from', dataDir, '--to', place],
+      (place: string) => migrate(dataDir, place),
       (place: string) => ['restore', '--from', dataDir, ...at(place)],
     ];
-    for (const target of targets) {
-      const args = target(make());
+    for (const args of targets.map((target) => target(make())))
       expect((await run(...args)).exit, args[0]).toBe('storage');
-    }
   });
 
   it('leaves no store inside another one', async () => {
     const folder = join(dataDir, 'index');
-    await run('migrate', '--network', 'devnet', '--from', dataDir, '--to', folder);
+    await run(...migrate(dataDir, folder));
     expect(existsSync(join(folder, 'index'))).toBe(false);
   });
 

@@ -1,58 +1,55 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { clashOfPorts, daemonSettings, loadConfig } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
 import type { Setting } from '../../../src/config/index.js';
 import { OperatorError } from '../../../src/runtime/index.js';
+import type { ExitReason } from '../../../src/runtime/index.js';
+import { scratchDirectory } from '../../support/program.js';
+import { refusal } from '../../support/refusal.js';
 
-const scratch = mkdtempSync(join(tmpdir(), 'fci-config-'));
-afterAll(() => rmSync(scratch, { recursive: true }));
-
-let files = 0;
 function file(content: unknown): string {
-  files += 1;
-  const path = join(scratch, `${files}.json`);
-  writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+  const path = join(scratchDirectory(), 'config.json');
+  const isWritten = typeof content === 'string' || Buffer.isBuffer(content);
+  writeFileSync(path, isWritten ? content : JSON.stringify(content));
   return path;
 }
 
+type Flags = Readonly<Record<string, readonly string[]>>;
+
+/** `at`: the path of a file. */
 function load(
-  from: {
-    file?: unknown;
-    environment?: Record<string, string>;
-    flags?: Record<string, readonly string[]>;
-    isTerminal?: boolean;
-  } = {},
+  from: { file?: unknown; at?: string; environment?: Record<string, string>; flags?: Flags } = {},
+  isTerminal = false,
 ) {
-  return loadConfig(
-    {
-      file: from.file === undefined ? undefined : file(from.file),
-      environment: from.environment ?? {},
-      flags: new Map(Object.entries(from.flags ?? {})),
-    },
-    { isTerminal: from.isTerminal ?? false },
-  );
+  const path = from.file === undefined ? from.at : file(from.file);
+  const flags = new Map(Object.entries(from.flags ?? {}));
+  return loadConfig({ file: path, environment: from.environment ?? {}, flags }, { isTerminal });
 }
 
-function refusal(run: () => unknown): OperatorError {
+/** What a value becomes, or the refusal. */
+function outcome(key: string, from: Parameters<typeof load>[0]): unknown {
   try {
-    run();
+    return load(from).effective[key];
   } catch (error) {
-    if (error instanceof OperatorError) return error;
-    throw error;
+    if (!(error instanceof OperatorError)) throw error;
+    return error;
   }
-  throw new Error('was not refused');
 }
+
+const refused = (message: RegExp | string, exit: ExitReason = 'configuration') =>
+  expect.objectContaining(refusal(exit, message)) as Error;
 
 describe('defaults', () => {
   it('follows mainnet through the public node, below its rate limit', () => {
     const { config } = load();
+    const accessNodes = ['grpc://access.mainnet.nodes.onflow.org:9000'];
+    const dataDir = join('data', 'mainnet');
     expect(config).toMatchObject({
       chainId: 'flow-mainnet',
-      accessNodes: ['grpc://access.mainnet.nodes.onflow.org:9000'],
-      dataDir: join('data', 'mainnet'),
+      accessNodes,
+      dataDir,
       access: { ratePerSecond: 80 },
     });
     expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
@@ -61,14 +58,13 @@ describe('defaults', () => {
   });
 
   it('drops the rate limit for a node of the operator’s own', () => {
-    const rateWith = (flags: Record<string, readonly string[]>): number =>
+    const rateWith = (flags: Flags): number =>
       load({ flags: { accessNodes: ['mine:9000'], ...flags } }).config.access.ratePerSecond;
-    expect(rateWith({})).toBe(0);
-    expect(rateWith({ 'access.ratePerSecond': ['7'] })).toBe(7);
+    expect([rateWith({}), rateWith({ 'access.ratePerSecond': ['7'] })]).toEqual([0, 7]);
   });
 
   it('logs for the eye on a terminal', () => {
-    expect(load({ isTerminal: true }).config.log.format).toBe('pretty');
+    expect(load({}, true).config.log.format).toBe('pretty');
   });
 });
 
@@ -80,14 +76,8 @@ describe('precedence', () => {
       flags: { maxProcessing: ['12'] },
     });
     expect(config).toMatchObject({ window: 10, workersPerHeight: 11, maxProcessing: 12, api: { port: 10 } });
-    expect(origins).toMatchObject({
-      ...{
-        window: 'file',
-        workersPerHeight: 'environment',
-        maxProcessing: 'flag',
-        'metrics.port': 'default',
-      },
-    });
+    const environment = { workersPerHeight: 'environment', 'metrics.port': 'default' };
+    expect(origins).toMatchObject({ ...environment, window: 'file', maxProcessing: 'flag' });
   });
 
   it('reads the address that requests are forwarded to, which is a base and nothing else', () => {
@@ -101,11 +91,10 @@ describe('precedence', () => {
     for (const wrong of [
       ...['node:8070', 'ftp://node', 'http://', 'https:///v1', 'http://node/v1', 'http://node/v1/'],
       ...['http://node/?x=1', 'http://node#x', 'http://user:sesame@node', 'http://node:99999', 'http://a b'],
-    ]) {
-      const refusal = (): unknown => forwardRest(wrong);
-      expect(refusal, wrong).toThrow(/--api-forward-rest.* is not an address such as https:/);
-      expect(refusal, wrong).not.toThrow(/sesame/);
-    }
+    ])
+      expect(() => forwardRest(wrong), wrong).toThrow(
+        /--api-forward-rest(?!.*sesame).* is not an address such as https:/,
+      );
   });
 
   it('reads the origins whose pages may read, all where none is named', () => {
@@ -142,34 +131,19 @@ describe('refusals', () => {
     [{ file: { api: { prot: 3 } } }, /api\.prot.*api\.port/],
     [{ file: { window: 0 } }, /window in .*0 is not a whole number from 1 to 4096/],
     [{ file: { api: 3 } }, /api .*must be an object/],
-    [
-      { file: '{"window": 3,\n"api": {"port": 1},\n"window": 4}' },
-      /file .*: lines 1 and 3 both set window; keep one/,
-    ],
-    [{ file: '{"api.port": 1,\n"api": {"port": 1}}' }, /lines 1 and 2 both set port; keep one/],
-    [{ file: '{' }, /Cannot read the configuration file/],
+    [{ file: '{"api.port": 1,\n"api": {"port": 1}}' }, /file .*: lines 1 and 2 both set port; keep one/],
     [{ file: '{"__proto__": {"x": 1}}' }, /Unknown key __proto__/],
     [{ file: '{"constructor": {"prototype": 1}}' }, /Unknown key constructor/],
     [{ environment: { FCI_API_PORT: '70000' } }, /FCI_API_PORT.*65535/],
-    [
-      { environment: { FCI_API_GRPC_PORT: '70000' } },
-      /FCI_API_GRPC_PORT.*off or a whole number from 0 to 65535/,
-    ],
+    [{ environment: { FCI_API_GRPC_PORT: '70000' } }, /GRPC_PORT.*off or a whole number from 0 to 65535/],
     [{ environment: { FCI_WINDOWS: '3' } }, /FCI_WINDOWS.*FCI_WINDOW\?/],
     [{ flags: { 'requester.backoffMinMs': ['20000'] } }, /backoffMaxMs/],
     [{ flags: { startHeight: ['9'], stopHeight: ['8'] } }, /stopHeight \(8\)/],
     [{ flags: { ediOnly: ['true'], 'edi.enabled': ['false'] } }, /Remove --no-edi .* or drop --edi-only/],
-    [
-      { flags: { ediOnly: ['true'], peers: ['indexer:7181'] } },
-      /ediOnly takes collections from .* alone, but peers/,
-    ],
-    [
-      { flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } },
-      /Remove --proof-mode off, or set --proof-finality reported/,
-    ],
+    [{ flags: { ediOnly: ['true'], peers: ['indexer:7181'] } }, /ediOnly takes .* alone, but peers/],
+    [{ flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } }, /Remove --proof-mode off, or/],
   ] as const)('%j is no configuration', (from, message) => {
-    const { exit, message: said } = refusal(() => load(from));
-    expect([exit, said]).toEqual(['configuration', expect.stringMatching(message)]);
+    expect(() => load(from)).toThrow(refused(message));
   });
 
   it.each([
@@ -204,29 +178,15 @@ describe('refusals', () => {
     [{ maxInFlightBytes: ['9'.repeat(400)] }, /: "9{80}…" is not a size/],
     [{ startHeight: ['9007199254740993'] }, /--start-height/],
   ] as const)('the flags %j are wrong use', (flags, message) => {
-    const { exit, message: said } = refusal(() => load({ flags }));
-    expect([exit, said]).toEqual(['usage', expect.stringMatching(message)]);
+    expect(() => load({ flags })).toThrow(refused(message, 'usage'));
   });
 
   it('keeps control characters out of paths and addresses, and out of the data directory what is none', () => {
     const odd = ['a\u0000b', 'a\nb', '\u001b[2J', '~/data', '~', '$HOME/data', '${X}', '-', 'postgres://a/b'];
     for (const dataDir of odd)
-      expect(refusal(() => load({ file: { dataDir } })).message).toMatch(
-        /dataDir in .*: ".*" is not a directory/,
-      );
+      expect(() => load({ file: { dataDir } })).toThrow(/dataDir in .*: ".*" is not a directory/);
   });
 });
-
-/** What a value becomes, or what is said of it. */
-function outcome(key: string, from: Parameters<typeof load>[0]): unknown {
-  try {
-    const { effective } = load(from);
-    return effective[key];
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    return error.message;
-  }
-}
 
 describe('values as surroundings write them', () => {
   const size = 64 * 1024 * 1024;
@@ -268,57 +228,55 @@ describe('values as surroundings write them', () => {
     ['api.grpcPort', ' off ', 'off'],
     ['network', 'Mainnet', /is not one of mainnet/],
   ] as const)('%s of %j', (key, text, expected) => {
+    const isRefused = expected instanceof RegExp;
     const seen = outcome(key, { environment: { [environmentOf(key)]: text } });
-    if (expected instanceof RegExp) expect(seen).toMatch(expected);
-    else expect(seen).toEqual(expected);
+    expect(seen).toEqual(isRefused ? refused(expected) : expected);
     // A flag means the same; it is never empty.
     if (text.replaceAll(/[\s"]/g, '') === '') return;
     const ofFlag = outcome(key, { flags: { [key]: [text] } });
-    if (expected instanceof RegExp) expect(ofFlag).toMatch(/^Wrong value for --/);
-    else expect(ofFlag).toEqual(expected);
+    expect(ofFlag).toEqual(isRefused ? refused(/^Wrong value for --/, 'usage') : expected);
   });
 
   it('means the same in a file as text, and null as if it were not there', () => {
-    const file = {
+    const texts = {
       window: ' 64 ',
       edi: { enabled: 'no' },
       accessNodes: 'a:1, b:2',
       maxInFlightBytes: '64MiB',
     };
-    const { config, origins } = load({ file: { ...file, store: null, log: { level: null }, dataDir: ' ' } });
+    const { config, origins } = load({ file: { ...texts, store: null, log: { level: null }, dataDir: ' ' } });
     expect(config).toMatchObject({ window: 64, edi: { enabled: false }, accessNodes: ['a:1', 'b:2'] });
     expect([config.maxInFlightBytes, config.store, config.log.level]).toEqual([size, undefined, 'info']);
     expect(config.dataDir).toBe(join('data', 'mainnet'));
-    expect([origins['window'], origins['store'], origins['log.level']]).toEqual([
-      'file',
-      'default',
-      'default',
-    ]);
-    for (const wrong of [{ window: true }, { window: [64] }, { window: {} }, { window: { is: { deep: 1 } } }])
-      expect(outcome('window', { file: wrong })).toMatch(/window in .* is not a whole number/);
-    for (const odd of ['{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'])
-      expect(outcome('window', { file: odd })).toMatch(/window in .* is not a whole number/);
-    expect(outcome('dataDir', { file: { dataDir: 5 } })).toMatch(/dataDir in .*: 5 is not a directory/);
-    expect(outcome('accessNodes', { file: { accessNodes: ['a:1', 5] } })).toMatch(
-      /accessNodes in .* is not a list/,
-    );
-    expect(outcome('roles', { file: { roles: ['live', null] } })).toMatch(
-      /roles in .* is not a list of 1 to 3, each one of live, backfill, api/,
-    );
+    expect(origins).toMatchObject({ window: 'file', store: 'default', 'log.level': 'default' });
+    const odd = ['{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'];
+    for (const wrong of [
+      { window: true },
+      { window: [64] },
+      { window: {} },
+      { window: { is: { deep: 1 } } },
+      ...odd,
+    ])
+      expect(() => load({ file: wrong })).toThrow(/window in .* is not a whole number/);
+    for (const [wrong, said] of [
+      [{ dataDir: 5 }, /dataDir in .*: 5 is not a directory/],
+      [{ accessNodes: ['a:1', 5] }, /accessNodes in .* is not a list/],
+      [{ roles: ['live', null] }, /roles in .* is not a list of 1 to 3, each one of live, backfill, api/],
+    ] as const)
+      expect(() => load({ file: wrong })).toThrow(said);
   });
 
   it('may stand under a dotted key, and names its place when it is wrong', () => {
     expect(outcome('api.port', { file: { 'api.port': 1 } })).toBe(1);
-    expect(outcome('api.port', { file: { 'api.port': 'x' } })).toMatch(/api\.port in .*: "x" is not/);
+    expect(() => load({ file: { 'api.port': 'x' } })).toThrow(/api\.port in .*: "x" is not/);
   });
 
   it('is told of where a stronger source hides it, and with all others of that source', () => {
-    expect(outcome('window', { file: { window: 0 }, environment: { FCI_WINDOW: '9' } })).toMatch(/window in/);
-    expect(outcome('window', { environment: { FCI_WINDOW: 'x' }, flags: { window: ['9'] } })).toMatch(
-      /environment variable FCI_WINDOW/,
-    );
-    const wrong = { FCI_WINDOW: 'x', FCI_LOG_LEVEL: 'loud', FCI_API_PORT: '7180' };
-    expect(outcome('window', { environment: wrong })).toBe(
+    expect(() => load({ file: { window: 0 }, environment: { FCI_WINDOW: '9' } })).toThrow(/window in/);
+    const hidden = { environment: { FCI_WINDOW: 'x' }, flags: { window: ['9'] } };
+    expect(() => load(hidden)).toThrow(/environment variable FCI_WINDOW/);
+    const environment = { FCI_WINDOW: 'x', FCI_LOG_LEVEL: 'loud', FCI_API_PORT: '7180' };
+    expect(() => load({ environment })).toThrow(
       'Wrong value for environment variable FCI_WINDOW: "x" is not a whole number from 1 to 4096. ' +
         'Wrong value for environment variable FCI_LOG_LEVEL: "loud" is not one of debug, info, warn, error.',
     );
@@ -333,11 +291,7 @@ describe('files as editors and shells write them', () => {
     ['a comment as a key', '{"$comment": "why", "$schema": {"x": 1}, "window": 3}', 3],
     ['// comments', '{\n  // why\n  "window": 3\n}', /in JSON at line 2, column 3\. JSON has no comments/],
     ['# comments', '# why\n{"window": 3}', /in JSON at line 1, column 1\. JSON has no comments/],
-    [
-      'a comma too many',
-      '{\n  "window": 3,\n}',
-      /in JSON at line 3, column 1\..* no comma after the last entry/,
-    ],
+    ['a comma too many', '{\n"window": 3,\n}', /in JSON at line 3, column 1\..* no comma after the last/],
     ['YAML', 'window: 3\n', /Unexpected token 'w' in JSON at line 1, column 1/],
     ['nothing', '', /Unexpected end in JSON at line 1, column 1/],
     ['UTF-16', utf16, /not valid for encoding utf-8\. Save it as UTF-8\.$/],
@@ -353,22 +307,13 @@ describe('files as editors and shells write them', () => {
     ['its last word alone', '{"port": 1}', /Did you mean api\.port or metrics\.port\?/],
     ['groups without an end', '{"api": '.repeat(5_000) + '1' + '}'.repeat(5_000), /Unknown key api\.api in/],
   ])('%s', (_name, content, expected) => {
-    const path = file('');
-    writeFileSync(path, content);
-    const sources = { file: path, environment: {}, flags: new Map() };
-    if (expected instanceof RegExp) {
-      const error = refusal(() => loadConfig(sources, { isTerminal: false }));
-      expect([error.exit, error.message]).toEqual(['configuration', expect.stringMatching(expected)]);
-    } else {
-      expect(loadConfig(sources, { isTerminal: false }).config.window).toBe(expected);
-    }
+    const seen = outcome('window', { file: content });
+    expect(seen).toEqual(expected instanceof RegExp ? refused(expected) : expected);
   });
 
   it('is refused by name where it is none', () => {
-    for (const path of [scratch, join(scratch, 'nowhere.json')])
-      expect(() =>
-        loadConfig({ file: path, environment: {}, flags: new Map() }, { isTerminal: false }),
-      ).toThrow(/^Cannot read the configuration file .*: E(?:ISDIR|NOENT)/);
+    for (const at of [scratchDirectory(), join(scratchDirectory(), 'nowhere.json')])
+      expect(() => load({ at })).toThrow(/^Cannot read the configuration file .*: E(?:ISDIR|NOENT)/);
   });
 });
 
@@ -427,11 +372,7 @@ describe('variables of a Service or a container called like our prefix', () => {
     ['FCI_API_PORT', 'http://10.0.0.1:80', /FCI_API_PORT: .* is not a whole number/],
     ['FCI_API_HOST', '', undefined],
     ['FCI_APIPORT', '1', /Unknown environment variable FCI_APIPORT\. Did you mean FCI_API_PORT\?/],
-    [
-      'FCI_PORT',
-      '7180',
-      /FCI_PORT\. Did you mean FCI_API_PORT or FCI_METRICS_PORT\?|FCI_API_GRPC_PORT or FCI_METRICS_PORT\?/,
-    ],
+    ['FCI_PORT', '7180', /FCI_PORT\. Did you mean .*FCI_API_(?:GRPC_)?PORT or FCI_METRICS_PORT\?/],
     ['FCI_SERVICE', 'x', /Unknown environment variable FCI_SERVICE\./],
     ['FCI_NAME', 'mine', /Unknown environment variable FCI_NAME\./],
     ['FCI_HOST', '0.0.0.0', /Did you mean FCI_API_HOST or FCI_METRICS_HOST\?/],
@@ -441,7 +382,7 @@ describe('variables of a Service or a container called like our prefix', () => {
   ])('are told from a mistake: %s=%s', (name, value, expected) => {
     const run = () => load({ environment: { [name]: value } });
     if (expected === undefined) expect(run().links).toEqual([]);
-    else expect(refusal(run).message).toMatch(expected);
+    else expect(run).toThrow(expected);
   });
 });
 
@@ -450,21 +391,14 @@ it.each([
   ['testnet', 'flow-testnet'],
   ['emulator', 'flow-emulator'],
   ['devnet', 'flow-localnet'],
-])(
-  'config/%s.json loads, is for its network, and has the chain id that Flow gives it',
-  (network, chainId) => {
-    const path = join(import.meta.dirname, '../../../config', `${network}.json`);
-    const { config } = loadConfig({ file: path, environment: {}, flags: new Map() }, { isTerminal: false });
-    expect(config).toMatchObject({ network, chainId });
-  },
-);
+])('config/%s.json is for its network, which has the chain id that Flow gives it', (network, chainId) => {
+  const at = join(import.meta.dirname, '../../../config', `${network}.json`);
+  expect(load({ at }).config).toMatchObject({ network, chainId });
+});
 
-describe('names', () => {
-  it('gives every key a default that its own format accepts', () => {
-    for (const [key, definition] of Object.entries(daemonSettings as Record<string, Setting>)) {
-      expect(definition.default === null || definition.format.accepts(definition.default), key).toBe(true);
-    }
-  });
+it('gives every key a default that its own format accepts', () => {
+  for (const [key, definition] of Object.entries(daemonSettings as Record<string, Setting>))
+    expect(definition.default === null || definition.format.accepts(definition.default), key).toBe(true);
 });
 
 describe('roles', () => {
@@ -484,15 +418,9 @@ describe('roles', () => {
   it('are refused where they are not known, or there is no database to share', () => {
     const wrong = () => load({ flags: { ...database, roles: ['live,reader'] } });
     expect(wrong).toThrow(/--roles.*live, backfill, api/);
-    expect(() => load({ flags: { ...database, roles: ['live'], 'backfill.plan': ['root'] } })).toThrow(
-      /Add the role backfill/,
-    );
-    expect(() => load({ flags: { roles: ['live'] } })).toThrow(
-      expect.objectContaining({
-        exit: 'configuration',
-        message: expect.stringMatching(/no store is given/) as string,
-      }),
-    );
+    const planned = () => load({ flags: { ...database, roles: ['live'], 'backfill.plan': ['root'] } });
+    expect(planned).toThrow(/Add the role backfill/);
+    expect(() => load({ flags: { roles: ['live'] } })).toThrow(refused(/no store is given/));
   });
 });
 
@@ -511,8 +439,6 @@ describe('a mirror', () => {
     [{ accessNodes: ['none'], 'edi.nodes': ['node:9000'], ...peer }, /Drop --edi-only and --edi-node/],
     [{ accessNodes: ['none'], ediOnly: ['true'], ...peer }, /Drop --edi-only and --edi-node/],
   ])('is refused with %o, which contradicts it', (flags, message) => {
-    const exit = 'configuration';
-    const refused = { exit, message: expect.stringMatching(message) as string };
-    expect(() => load({ flags })).toThrow(expect.objectContaining(refused));
+    expect(() => load({ flags })).toThrow(refused(message));
   });
 });

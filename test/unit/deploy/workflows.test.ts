@@ -20,19 +20,16 @@ interface Step {
   readonly with?: Readonly<Record<string, unknown>>;
 }
 
+interface Job {
+  readonly permissions?: Readonly<Record<string, string>>;
+  readonly 'timeout-minutes'?: number;
+  readonly strategy?: { readonly matrix: { readonly node: readonly string[] } };
+  readonly steps: readonly Step[];
+}
+
 interface Workflow {
   readonly permissions: Readonly<Record<string, string>>;
-  readonly jobs: Readonly<
-    Record<
-      string,
-      {
-        readonly permissions?: Readonly<Record<string, string>>;
-        readonly 'timeout-minutes'?: number;
-        readonly strategy?: { readonly matrix: { readonly node: readonly string[] } };
-        readonly steps: readonly Step[];
-      }
-    >
-  >;
+  readonly jobs: Readonly<Record<string, Job>>;
 }
 
 /** GitHub's own parser, bundled: it imports its JSON in a way that Node.js does not take. */

@@ -1,37 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { type FaultRule, parseFaults } from '../../../src/devnet/index.js';
-import { OperatorError } from '../../../src/runtime/index.js';
-
-function refusal(value: unknown): string {
-  try {
-    parseFaults(JSON.stringify(value), 'faults.json');
-  } catch (error) {
-    if (error instanceof OperatorError && error.exit === 'configuration') return error.message;
-    throw error;
-  }
-  throw new Error('was not refused');
-}
+import { refusal } from '../../support/refusal.js';
 
 describe('fault scripts', () => {
   it('are taken when they are right', () => {
     const rules: FaultRule[] = [
       { method: '*', fault: 'latency', delayMs: 20, probability: 0.5 },
-      {
-        method: 'GetFullCollectionByID',
-        fault: 'error',
-        code: 'UNAVAILABLE',
-        message: 'no',
-        times: 3,
-        skip: 1,
-      },
+      { method: 'GetFullCollectionByID', fault: 'error', code: 'INTERNAL', message: 'no', times: 3, skip: 1 },
       { method: 'Subscribe*', fault: 'cut', how: 'reset', every: 100, fromHeight: 5, toHeight: 900 },
       { method: 'SubscribeExecutionData*', fault: 'stall', on: 'open', afterMs: 10, untilMs: 20 },
       { method: 'SubscribeExecutionDataFromLatest', fault: 'execution_data_lag', blocks: -4 },
       { method: 'GetLatestBlockHeader', fault: 'head_backwards', blocks: 7 },
       { method: 'GetNetworkParameters', fault: 'other_chain', chainId: 'flow-mainnet' },
     ];
-    expect(parseFaults(JSON.stringify(rules))).toEqual(rules);
-    expect(parseFaults('[]')).toEqual([]);
+    expect([parseFaults(JSON.stringify(rules)), parseFaults('[]')]).toEqual([rules, []]);
   });
 
   it.each([
@@ -41,18 +23,12 @@ describe('fault scripts', () => {
     [[{ method: 'Ping' }], /"fault" is missing: it must be one of latency, error/],
     [[{ method: 'Ping', fault: 'sulk' }], /"fault" must be one of latency/],
     [
-      [
-        { method: 'Ping', fault: 'stall' },
-        { method: 'Pong', fault: 'stall' },
-      ],
+      ['Ping', 'Pong'].map((method) => ({ method, fault: 'stall' })),
       /rule 2: no method is called "Pong"; the methods are Ping/,
     ],
     [[{ method: 'Ping', fault: 'latency' }], /"delayMs" is missing: it must be a whole number between 0 and/],
     [[{ method: 'Ping', fault: 'latency', delayMs: -1 }], /"delayMs" must be a whole number/],
-    [
-      [{ method: 'Ping', fault: 'stall', delayMs: 5 }],
-      /"delayMs" is not a field of a rule with the fault "stall"/,
-    ],
+    [[{ method: 'Ping', fault: 'stall', delayMs: 5 }], /"delayMs" is not a field of a .* fault "stall"/],
     [[{ method: 'Ping', fault: 'stall', toString: 5 }], /"toString" is not a field of a rule/],
     [[{ method: 'Ping', fault: 'error', code: 'OOPS' }], /"code" must be one of CANCELLED/],
     [[{ method: 'Ping', fault: 'error', code: 'INTERNAL', message: 5 }], /"message" must be a text/],
@@ -67,7 +43,8 @@ describe('fault scripts', () => {
     [[{ method: 'Ping', fault: 'stall', on: 'open' }], /makes no sense for Ping/],
     [[{ method: '*', fault: 'execution_data_lag', blocks: 1, times: 2 }], /"times" makes no sense for a lag/],
   ])('%j is refused', (value, message) => {
-    expect(refusal(value)).toMatch(message);
+    const parse = () => parseFaults(JSON.stringify(value), 'faults.json');
+    expect(parse).toThrow(expect.objectContaining(refusal('configuration', message)));
   });
 
   it('are refused when they are not JSON', () => {

@@ -33,8 +33,7 @@ describe.each(pages.map((page) => [page.file, page] as const))('%s', (file, page
   it('begins with its only title, and holds nothing but Markdown', () => {
     const titles = page.headings().filter(({ depth }) => depth === 1);
     expect(titles).toHaveLength(1);
-    expect(page.prose.trimStart().startsWith('# ')).toBe(true);
-    expect(page.tags()).toEqual([]);
+    expect([page.prose.trimStart().startsWith('# '), page.tags()]).toEqual([true, []]);
   });
 });
 

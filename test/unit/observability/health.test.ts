@@ -7,14 +7,21 @@ import { VirtualClock } from '../../support/virtualClock.js';
 const behind: Finding = { code: 'behind', message: '101 heights behind', height: 1000 };
 const refusing: Finding = { code: 'upstream_refusing', message: `a:1 said no to ${'ab'.repeat(32)}` };
 
+/** A clock whose process may stand still: then timers are late, and so is what it would have heard. */
+class StillClock extends VirtualClock {
+  stoodStillMs = 0;
+  override monotonic = () => super.monotonic() + this.stoodStillMs;
+}
+
 function monitored() {
-  const clock = new VirtualClock();
+  const clock = new StillClock();
   const logger = new RecordingLogger();
   const state = { findings: [] as Finding[] };
-  const monitor = monitorHealth({ clock, logger, findings: () => state.findings });
+  const found = vi.fn((_sinceStandstillMs: number) => state.findings);
+  const monitor = monitorHealth({ clock, logger, findings: found });
   monitor.start();
   const logged = () => logger.records.splice(0).map(({ message, fields }) => [message, fields['code']]);
-  return { clock, logger, logged, monitor, state };
+  return { clock, found, logger, logged, monitor, state };
 }
 
 describe('HealthMonitor', () => {
@@ -22,9 +29,7 @@ describe('HealthMonitor', () => {
     const { clock, monitor, state } = monitored();
     expect(monitor.readiness()).toEqual({ ready: true, reasons: [] });
     state.findings = [behind];
-    expect(monitor.readiness().reasons).toEqual([
-      { code: 'behind', message: '101 heights behind', height: 1000, sinceSeconds: 0 },
-    ]);
+    expect(monitor.readiness().reasons).toEqual([{ ...behind, sinceSeconds: 0 }]);
     await clock.advance(30_000);
     expect(monitor.readiness().reasons[0]?.sinceSeconds).toBe(30);
     state.findings = [];
@@ -84,32 +89,19 @@ describe('HealthMonitor', () => {
   });
 
   it('says that the process stood still, and blames nobody for what that made late', async () => {
-    const clock = new VirtualClock();
-    const logger = new RecordingLogger();
-    let stoodStillMs = 0;
-    // Timers of a suspended process are late; so is what it would have heard.
-    const late = {
-      now: () => clock.now(),
-      monotonic: () => clock.monotonic() + stoodStillMs,
-      setTimer: clock.setTimer.bind(clock),
-    };
-    let findings: Finding[] = [];
-    const found = vi.fn((_sinceStandstillMs: number) => findings);
-    const monitor = monitorHealth({ clock: late, logger, findings: found });
-    monitor.start();
+    const { clock, found, logger, monitor, state } = monitored();
     await clock.advance(2_000);
-    stoodStillMs = 41_000;
-    findings = [refusing];
+    clock.stoodStillMs = 41_000;
+    state.findings = [refusing];
     // Others ask too, and before its own timer.
     expect(monitor.readiness().ready).toBe(true);
     await clock.advance(900);
     expect(monitor.readiness().ready).toBe(true);
-    findings = [];
+    state.findings = [];
     await clock.advance(2_000);
     expect(found.mock.calls.flat()).toEqual([Infinity, Infinity, Infinity, 1_000, 2_000]);
     await clock.advance(3_000);
-    expect(logger.records).toMatchObject([
-      { level: 'warn', message: 'the process stood still', fields: { seconds: 40 } },
-    ]);
+    const told = { level: 'warn', message: 'the process stood still', fields: { seconds: 40 } };
+    expect(logger.records).toMatchObject([told]);
   });
 });

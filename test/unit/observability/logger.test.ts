@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, loadPrettyLine } from '../../../src/observability/index.js';
 import type { LogLevel } from '../../../src/observability/index.js';
+import { matching } from '../../support/refusal.js';
 
 const { prettyLine } = await loadPrettyLine();
 
@@ -15,12 +16,10 @@ describe('createLogger', () => {
   it('writes JSON lines with level names, ISO time and the fields', () => {
     const { logger, lines } = logTo('json');
     logger.info({ height: 12, source: 'edi' }, 'height indexed');
-    expect(lines).toHaveLength(1);
-    expect(lines[0]?.endsWith('\n')).toBe(true);
-    const line = JSON.parse(lines[0] ?? '') as Record<string, unknown>;
-    expect(Object.keys(line).sort()).toEqual(['height', 'level', 'msg', 'source', 'time']);
-    expect(line).toMatchObject({ level: 'info', msg: 'height indexed', height: 12, source: 'edi' });
-    expect(new Date(String(line['time'])).toISOString()).toBe(line['time']);
+    expect(lines).toEqual([matching(/\n$/)]);
+    const { time, ...line } = JSON.parse(lines[0] ?? '') as Record<string, unknown>;
+    expect(line).toEqual({ level: 'info', msg: 'height indexed', height: 12, source: 'edi' });
+    expect(new Date(String(time)).toISOString()).toBe(time);
   });
 
   it.each(['err', 'error'])('writes an error in the field %s with message and stack', (field) => {
@@ -33,29 +32,25 @@ describe('createLogger', () => {
 
   it('keeps quiet below its level', () => {
     const { logger, lines } = logTo('json', 'warn');
-    logger.debug({}, 'one');
-    logger.info({}, 'two');
-    logger.warn({}, 'three');
-    logger.error({}, 'four');
-    expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(['three', 'four']);
+    for (const level of ['debug', 'info', 'warn', 'error'] as const) logger[level]({}, level);
+    expect(lines.map((line) => (JSON.parse(line) as { msg: string }).msg)).toEqual(['warn', 'error']);
   });
 
   it('writes one readable line per event in the pretty format, before the call returns', () => {
     const { logger, lines } = logTo('pretty');
     logger.info({ height: 12, reason: 'two words', detail: { missing: 1 } }, 'height indexed');
-    expect(lines).toHaveLength(1);
-    expect(lines[0]).toMatch(
-      /^\[\d\d:\d\d:\d\d\] INFO: height indexed {2}height=12 {2}reason="two words" {2}detail=\{"missing":1\}\n$/,
-    );
+    const fields = 'height=12  reason="two words"  detail={"missing":1}';
+    expect(lines.map((line) => line.replace(/^\[\d\d:\d\d:\d\d\] /, ''))).toEqual([
+      `INFO: height indexed  ${fields}\n`,
+    ]);
   });
 
   it('shows addresses and fractions in the pretty format as a person writes them', () => {
     const { logger, lines } = logTo('pretty');
     const api = { host: '127.0.0.1', port: 7180 };
     logger.info({ api, durationMs: 46.55064200000004, count: 5000, other: { host: 'x' } }, 'listening');
-    expect(lines[0]).toMatch(
-      /api=127\.0\.0\.1:7180 {2}durationMs=46\.55 {2}count=5000 {2}other=\{"host":"x"\}\n$/,
-    );
+    const shown = 'api=127.0.0.1:7180  durationMs=46.55  count=5000  other={"host":"x"}\n';
+    expect(lines[0]?.endsWith(shown), lines[0]).toBe(true);
   });
 
   it('shows the message of an error in the pretty format, and its stack at level error only', () => {
@@ -69,13 +64,8 @@ describe('createLogger', () => {
   it('takes user and password out of every URL, however deep it stands', () => {
     for (const format of ['json', 'pretty'] as const) {
       const { logger, lines } = logTo(format);
-      logger.error(
-        {
-          endpoint: 'grpcs://me:secret@node:9000',
-          nested: { error: new Error('at http://me:secret@host/') },
-        },
-        'failed at grpc://secret@host',
-      );
+      const nested = { error: new Error('at http://me:secret@host/') };
+      logger.error({ endpoint: 'grpcs://me:secret@node:9000', nested }, 'failed at grpc://secret@host');
       expect(lines.join('')).not.toContain('secret');
       expect(lines.join('')).toContain('grpcs://node:9000');
     }

@@ -16,25 +16,20 @@ interface Progress {
   heldUpBy?: string | undefined;
 }
 
-function meterOf(at: Progress, clock: VirtualClock) {
-  const source = {
-    latestIndexedHeight: () => at.latest,
-    headHeight: () => at.head,
-    heldUpBy: () => at.heldUpBy,
-  };
-  return measureProgress({ clock, source });
-}
-
 /** A meter in virtual time, and what it looks at. */
 function metered<At extends Progress>(at: At) {
   const clock = new VirtualClock();
-  return { at, clock, meter: meterOf(at, clock) };
+  const [latestIndexedHeight, headHeight, heldUpBy] = [() => at.latest, () => at.head, () => at.heldUpBy];
+  return {
+    at,
+    clock,
+    meter: measureProgress({ clock, source: { latestIndexedHeight, headHeight, heldUpBy } }),
+  };
 }
 
 describe('ProgressMeter', () => {
   it('waits until watermark and head are known', () => {
-    const at = { latest: undefined as number | undefined, head: undefined as number | undefined };
-    const meter = meterOf(at, new VirtualClock());
+    const { at, meter } = metered<Progress>({ latest: undefined, head: undefined });
     expect(meter.state()).toMatchObject({ mode: 'waiting', lag: undefined, ratePerSecond: 0 });
     at.head = 10;
     expect(meter.state().mode).toBe('waiting');
@@ -110,27 +105,19 @@ describe('ProgressMeter', () => {
 });
 
 const catchingUp: ProgressState = {
-  mode: 'catching_up',
-  latestIndexed: 1_234_567,
-  head: 2_345_678,
-  lag: 1_111_111,
-  ratePerSecond: 198.44,
-  etaSeconds: 5599,
-  fraction: 0.4527,
+  ...{ mode: 'catching_up', latestIndexed: 1_234_567, head: 2_345_678, lag: 1_111_111 },
+  ...{ ratePerSecond: 198.44, etaSeconds: 5599, fraction: 0.4527 },
 };
 
 describe('renderProgressLine', () => {
   const following = { mode: 'following', lag: 1, ratePerSecond: 0.82 } as const;
+  const rest = '198.4/s  lag 1,111,111  ETA 1h 33m';
   const line = (change: Partial<ProgressState>, columns: number): string =>
     renderProgressLine({ ...catchingUp, ...change }, columns);
 
   it.each<readonly [columns: number, change: Partial<ProgressState>, line: string]>([
-    [
-      120,
-      {},
-      '[==================>                     ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m',
-    ],
-    [80, {}, '[=====>      ]  45.2%  1,234,567 / 2,345,678  198.4/s  lag 1,111,111  ETA 1h 33m'],
+    [120, {}, `[==================>                     ]  45.2%  1,234,567 / 2,345,678  ${rest}`],
+    [80, {}, `[=====>      ]  45.2%  1,234,567 / 2,345,678  ${rest}`],
     [60, {}, '[======>        ]  45.2%  198.4/s  lag 1,111,111  ETA 1h 33m'],
     [20, {}, '45.2%  ETA 1h 33m'],
     [80, following, 'following, head 2,345,678, lag 1, 0.82/s'],
@@ -142,11 +129,7 @@ describe('renderProgressLine', () => {
   });
 
   it.each<readonly [what: string, change: Partial<ProgressState>, part: string]>([
-    [
-      'no height below zero for an empty store',
-      { latestIndexed: -1, head: 5000, lag: 5001 },
-      '  0 / 5,000  ',
-    ],
+    ['no height below zero for an empty store', { latestIndexed: -1, head: 5000 }, '  0 / 5,000  '],
     ['that the end is not known', { etaSeconds: undefined }, 'ETA unknown'],
     ['not 100 % before the end', { fraction: 0.99999 }, '99.9%'],
     ['100 % then', { fraction: 1, lag: 0 }, '100.0%'],
@@ -155,14 +138,12 @@ describe('renderProgressLine', () => {
   });
 
   it('fits any width in plain ASCII', () => {
+    const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
+    const upTo = (max: number) => fc.double({ min: 0, max, noNaN: true });
     const state = fc.record({
       mode: fc.constantFrom('waiting', 'catching_up', 'following'),
-      latestIndexed: fc.option(fc.nat(), { nil: undefined }),
-      head: fc.option(fc.maxSafeNat(), { nil: undefined }),
-      lag: fc.option(fc.maxSafeNat(), { nil: undefined }),
-      ratePerSecond: fc.double({ min: 0, max: 1e6, noNaN: true }),
-      etaSeconds: fc.option(fc.double({ min: 0, max: 1e12, noNaN: true }), { nil: undefined }),
-      fraction: fc.double({ min: 0, max: 1, noNaN: true }),
+      ...{ latestIndexed: maybe(fc.nat()), head: maybe(fc.maxSafeNat()), lag: maybe(fc.maxSafeNat()) },
+      ...{ ratePerSecond: upTo(1e6), etaSeconds: maybe(upTo(1e12)), fraction: upTo(1) },
     });
     fc.assert(
       fc.property(state, fc.integer({ min: 0, max: 200 }), (any, columns) => {
@@ -233,12 +214,12 @@ describe('LiveTerminal', () => {
 });
 
 function reporterOn(mode: 'tty' | 'log', latest = 0, head = 1_000_000, heldUpBy?: string) {
-  const clock = new VirtualClock();
-  const at: Progress & { latest: number; head: number } = { latest, head, heldUpBy };
+  const start: Progress & { latest: number; head: number } = { latest, head, heldUpBy };
+  const { at, clock, meter } = metered(start);
   const logger = new RecordingLogger();
   const terminal = new FakeTerminal();
   const live = mode === 'tty' ? new LiveTerminal({ stream: terminal }) : undefined;
-  const end = reportProgress({ clock, meter: meterOf(at, clock), logger, terminal: live });
+  const end = reportProgress({ clock, meter, logger, terminal: live });
   return { at, clock, logger, terminal, end };
 }
 
@@ -303,15 +284,13 @@ describe('reported progress', () => {
       at.latest += 100;
       await clock.advance(1000);
     }
-    expect(logger.records).toEqual([]);
-    expect(terminal.scrolled).toEqual([]);
+    expect([logger.records, terminal.scrolled]).toEqual([[], []]);
     expect(terminal.line).toContain('lag 997,000');
     at.latest = at.head;
     await clock.advance(1000);
     expect(logger.messages()).toEqual(['reached the head']);
     expect(terminal.line).toContain('following, head 1,000,000');
     end();
-    expect(terminal.line).toBe('');
-    expect(clock.pendingTimers).toBe(0);
+    expect([terminal.line, clock.pendingTimers]).toEqual(['', 0]);
   });
 });
