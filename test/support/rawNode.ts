@@ -25,11 +25,17 @@ export class RawNode {
   readonly calls: string[] = [];
   readonly #handlers: Readonly<Record<string, RawHandler>>;
   readonly #chainId: string;
+  readonly #credentials: ServerCredentials;
   #server: Server | undefined;
 
-  constructor(handlers: Readonly<Record<string, RawHandler>>, chainId = 'flow-localnet') {
+  constructor(
+    handlers: Readonly<Record<string, RawHandler>>,
+    chainId = 'flow-localnet',
+    credentials = ServerCredentials.createInsecure(),
+  ) {
     this.#handlers = handlers;
     this.#chainId = chainId;
+    this.#credentials = credentials;
   }
 
   /** Until the end of the test. */
@@ -69,7 +75,7 @@ export class RawNode {
     const version = new WireWriter().element(1, info).finish();
     register('/flow.access.AccessAPI/GetNodeVersionInfo', (call) => answer(call, version), false);
     this.port = await new Promise<number>((resolve, reject) => {
-      server.bindAsync(`127.0.0.1:${this.port}`, ServerCredentials.createInsecure(), (error, port) =>
+      server.bindAsync(`127.0.0.1:${this.port}`, this.#credentials, (error, port) =>
         error === null ? resolve(port) : reject(error),
       );
     });
