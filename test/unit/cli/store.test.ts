@@ -59,6 +59,9 @@ describe('verify', () => {
       'readable: no height; not yet: 1 block at height 2 until height 0 is there\n',
     );
     const whole = await run(await directoryWith(FIRST, 8), 'verify');
+    expect(whole.out).toMatch(
+      /^checked: heights 6 to 8: 3 blocks, 3 collections, 6 transactions .* 12 pointers/,
+    );
     expect(whole.out).not.toContain('readable:');
   });
 
