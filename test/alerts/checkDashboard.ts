@@ -12,14 +12,7 @@ const variables: readonly (readonly [string, string])[] = [
  * Runs every query of the dashboard over the time since `beganAt`, in seconds since 1970. `faults`: what Prometheus refuses;
  * `bare`: panels of which no query gave a series.
  */
-export async function checkDashboard(
-  prometheus: PrometheusServer,
-  beganAt: number,
-): Promise<{
-  readonly queries: number;
-  readonly faults: readonly string[];
-  readonly bare: readonly string[];
-}> {
+export async function checkDashboard(prometheus: PrometheusServer, beganAt: number) {
   const faults: string[] = [];
   const bare: string[] = [];
   let queries = 0;

@@ -7,12 +7,11 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { chosenFrom, conclude, outcomeOf, playEach } from '../support/campaign.js';
-import { startDevnet } from '../../src/devnet/index.js';
-import { atEnd, withCleanup } from '../support/cleanup.js';
+import { withCleanup } from '../support/cleanup.js';
 import { deployFolder } from '../support/deployed.js';
 import { programPath, scratchDirectory } from '../support/program.js';
-import { GrpcProbe } from '../support/grpcProbe.js';
-import { startArguments, startDaemon } from '../support/runningDaemon.js';
+import { probeOn } from '../support/grpcProbe.js';
+import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const root = join(deployFolder, '..');
@@ -103,15 +102,12 @@ function promtool(): string {
 
 /** The metrics of a real daemon that has something to tell: it has indexed, and was read. */
 async function metricsPage(): Promise<string> {
-  const devnet = await startDevnet({ startHead: 200, paused: true, sealedLag: 0 });
-  atEnd(() => devnet.close());
+  const devnet = await devnetForTest({ startHead: 200, paused: true, sealedLag: 0 });
   const daemon = await startDaemon(startArguments(devnet, scratchDirectory(), '--start-height', 'root'));
   await daemon.reaches(200);
   for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere'])
     await fetch(daemon.apiUrl + path);
-  const probe = new GrpcProbe(daemon.grpcAddress);
-  atEnd(() => probe.close());
-  await probe.call('GetLatestBlock');
+  await probeOn(daemon.grpcAddress).call('GetLatestBlock');
   return (await fetch(`${daemon.metricsUrl}/metrics`)).text();
 }
 

@@ -2,11 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { anchorOf } from '../../docs/.vitepress/anchors.js';
 
-export interface Link {
-  readonly href: string;
-  readonly line: number;
-}
-
 /** A block between fences. */
 export interface Fence {
   /** What stands behind the opening fence; empty for plain text. */
@@ -62,7 +57,7 @@ export class MarkdownPage {
     }));
   }
 
-  links(): Link[] {
+  links() {
     const text = this.#withoutCode();
     const written = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)];
     const bare = [...text.matchAll(/<(https?:[^>\s]+)>/g)];

@@ -2,18 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { sitePath } from '../../docs/.vitepress/pages.js';
 
-/** What a built page shows, as a browser is given it. */
-export interface BuiltPage {
-  /** All of it. */
-  readonly html: string;
-  /** Between menu and footer. */
-  readonly content: string;
-  readonly ids: ReadonlySet<string>;
-  /** Of links in the content: path in the site, and anchor. */
-  readonly links: readonly { readonly path: string; readonly anchor: string }[];
-  /** What "On this page" lists: headings of the second and third order. */
-  readonly outline: ReadonlySet<string>;
-}
+/** What a built page shows between menu and footer. */
+type BuiltPage = ReturnType<typeof pageOf>;
 
 /** A site as it was built. */
 export class Site {
@@ -51,7 +41,7 @@ export function builtPath(file: string): string {
   return sitePath(file).replace(/\.md$/, '.html');
 }
 
-function pageOf(path: string, html: string): BuiltPage {
+function pageOf(path: string, html: string) {
   const [, content = ''] = /<main[^>]*>(.*?)<\/main>/s.exec(html) ?? [];
   const hrefs = [...content.matchAll(/<a\b[^>]*?\bhref="([^"]+)"[^>]*>/g)]
     .filter(([tag]) => !tag.includes('header-anchor'))
@@ -61,9 +51,8 @@ function pageOf(path: string, html: string): BuiltPage {
       [...content.matchAll(new RegExp(`<${tags}\\b[^>]*? id="([^"]+)"`, 'g'))].map(([, id = '']) => id),
     );
   return {
-    html,
-    content,
     ids: idsOf('h[1-6]'),
+    /** What "On this page" lists. */
     outline: idsOf('h[23]'),
     links: hrefs
       .filter((href) => !/^[a-z]+:/.test(href))

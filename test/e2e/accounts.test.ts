@@ -6,9 +6,9 @@ import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js'
 import { runCommand } from '../support/commandLine.js';
 import { roleNamesIn, transactionsByAccount } from '../support/accountChain.js';
 import { blocksOf } from '../support/chainReference.js';
-import { atEnd } from '../support/cleanup.js';
-import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
+import { probeOn, refusalOf } from '../support/grpcProbe.js';
 import { scratchDirectory } from '../support/program.js';
+import { storeFlags } from '../support/storeDump.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 
@@ -67,7 +67,7 @@ it(
     expect(addresses.length).toBeGreaterThan(10);
     const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
     const dataDir = scratchDirectory();
-    const store = ['--network', 'devnet', '--data-dir', dataDir];
+    const store = storeFlags(dataDir);
     const start = (...flags: string[]): string[] =>
       startArguments(devnet, dataDir, '--start-height', String(ROOT), ...flags);
     expect((await runDaemonHere(start('--stop-height', String(MIDDLE)))).code).toBe(0);
@@ -75,11 +75,8 @@ it(
     expect(off).toMatchObject({ code: 66, stderr: expect.stringMatching(/--index-accounts/) as string });
 
     const without = await startDaemonHere(start());
-    const unasked = new GrpcProbe(without.grpcAddress);
-    atEnd(() => unasked.close());
-    const service = 'flow_collection_indexer.v1.IndexAPI';
-    const call = unasked.call('GetAccountTransactions', { address: Buffer.alloc(8, 1) }, service);
-    expect(await refusalOf(call)).toMatchObject({
+    const unasked = probeOn(without.grpcAddress).call('GetAccountTransactions', { address: Buffer.alloc(8) });
+    expect(await refusalOf(unasked)).toMatchObject({
       code: 'FAILED_PRECONDITION',
       details: expect.stringMatching(/--index-accounts/) as string,
       metadata: { reason: 'index_off' },
@@ -94,11 +91,10 @@ it(
       expect(await listedBy(daemon, address)).toEqual((byAccount.get(address) ?? []).map(documentOf));
 
     const [address] = addresses as [string];
-    const grpc = new GrpcProbe(daemon.grpcAddress);
-    atEnd(() => grpc.close());
+    const grpc = probeOn(daemon.grpcAddress);
     const expected = byAccount.get(address) ?? [];
     const request = { address: Buffer.from(address, 'hex'), limit: 3 };
-    const answer = await grpc.call('GetAccountTransactions', request, service);
+    const answer = await grpc.call('GetAccountTransactions', request);
     expect(answer).toMatchObject({
       transactions: expected.slice(0, 3).map(({ id, place, roles }) => ({
         transaction_id: Buffer.from(id, 'hex'),
@@ -107,9 +103,9 @@ it(
       })),
       ...{ covered_from: String(ROOT), covered_to: String(HEAD), complete: true },
     });
-    const proven = await grpc.call('GetAccountTransactions', { ...request, finality: 1 }, service);
+    const proven = await grpc.call('GetAccountTransactions', { ...request, finality: 1 });
     expect(proven).toMatchObject({ transactions: [], covered_to: '0' });
-    const malformed = grpc.call('GetAccountTransactions', { address: Buffer.alloc(3) }, service);
+    const malformed = grpc.call('GetAccountTransactions', { address: Buffer.alloc(3) });
     expect(await refusalOf(malformed)).toMatchObject({
       code: 'INVALID_ARGUMENT',
       metadata: { reason: 'malformed_address' },

@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import type { DevnetOptions } from '../../src/devnet/index.js';
-import { atEnd } from '../support/cleanup.js';
-import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
+import { probeOn, refusalOf } from '../support/grpcProbe.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { RestNode } from '../support/restNode.js';
 import { eventually } from '../support/program.js';
@@ -17,8 +16,7 @@ it('leaves an access node alone whose chain began anew, and forwards nothing to 
   const flags = ['--start-height', 'root', '--api-forward', '--api-forward-rest', rest.url];
   const daemon = await daemonOn(devnet, ...flags);
   await daemon.reaches(HEAD);
-  const probe = new GrpcProbe(daemon.grpcAddress);
-  atEnd(() => probe.close());
+  const probe = probeOn(daemon.grpcAddress);
   const overGrpc = async () =>
     (await refusalOf(probe.call('ExecuteScriptAtLatestBlock', { script: Buffer.from('x') }))).code;
   const overRest = async () => (await fetch(`${daemon.apiUrl}/v1/accounts/f8d6e0586b0a20c7`)).status;

@@ -7,7 +7,6 @@ import { asAdmin } from '../support/postgresServer.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
-import { TcpFaults } from '../support/tcpFaults.js';
 
 /**
  * Makes a superuser who signs in with a password, until the end of the test, at the server of `url`, which must be one of
@@ -68,8 +67,7 @@ describe('a database that says something else than what is asked', { timeout: 18
 
   it('is quoted by every command, which ends with 74', async () => {
     const { start, url } = await begin();
-    const faults = await TcpFaults.before(url);
-    atEnd(() => faults.close());
+    const faults = await postgres.faultsBefore(url);
     expect((await runDaemonHere([...start('--store', url), '--stop-height', String(HEAD)])).code).toBe(0);
     const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', faults.url];
     const migrate = ['migrate', '--network', 'devnet', '--from', faults.url, '--to', scratchDirectory()];

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { DocsStage } from '../docs/DocsStage.js';
+import { setDocsStage } from '../docs/DocsStage.js';
 import { pages } from '../docs/files.js';
 import { LinePlayer } from '../docs/LinePlayer.js';
 import { shellLines } from '../docs/shell.js';
@@ -13,7 +13,7 @@ const elsewhere: Readonly<Record<string, string>> = {
 };
 
 it('runs the commands of the pages', async () => {
-  const stage = await DocsStage.set();
+  const stage = await setDocsStage();
   const started = new Set<string>();
   const failures: string[] = [];
   const onlyChecked = new Map<string, string>();

@@ -25,16 +25,9 @@ import { storeFlags, storePath } from '../support/storeDump.js';
 const HEAD = 40;
 const checks = ['nodes', 'clock', 'disk', 'exposure'];
 
-/** The flags of a `start` become those of `doctor`. */
-function doctorOf([, ...flags]: readonly string[]): string[] {
-  return ['doctor', '--json', ...flags];
-}
-
-async function examined(args: readonly string[]) {
-  return read(await runCommand(doctorOf(args)));
-}
-
-function read({ code, stderr, stdout }: { code: number | string; stdout: string; stderr: string }) {
+/** The flags of a `start` are those of `doctor`. */
+async function examined([, ...flags]: readonly string[]) {
+  const { code, stderr, stdout } = await runCommand(['doctor', '--json', ...flags]);
   expect(stderr).toBe('');
   const { verdicts } = JSON.parse(stdout) as { readonly verdicts: readonly Verdict[] };
   const saying = (check: string, kind: string): string =>
@@ -55,6 +48,10 @@ function fingerprint(folder: string): string {
   return hash.digest('hex');
 }
 
+/** The same of a daemon that has no directory yet. */
+const examinedOn = (address: string, ...flags: string[]) =>
+  examined(startArguments({ address }, scratchDirectory(), ...flags));
+
 const node = () => devnetForTest({ seed: 3, profile: 'mixed', startHead: HEAD, paused: true, sealedLag: 0 });
 
 describe('doctor', () => {
@@ -65,9 +62,8 @@ describe('doctor', () => {
     expect([...new Set(verdicts.map(({ check }) => check))]).toEqual(checks);
     expect(verdicts.filter(({ verdict }) => verdict === 'problem')).toEqual([]);
     expect(code).toBe(0);
-    expect(saying('nodes', 'ok')).toContain(
-      `flow-localnet, spork root 0, in the clear) is at height ${HEAD}`,
-    );
+    const well = `flow-localnet, spork root 0, in the clear) is at height ${HEAD}`;
+    expect(saying('nodes', 'ok')).toContain(well);
     expect(saying('disk', 'ok')).toMatch(/are free on the disk of/);
 
     const { code: ended, stdout } = await runCommand(['doctor', ...start.slice(1)]);
@@ -107,35 +103,31 @@ describe('doctor', () => {
   });
 
   it('names nodes that do not answer, are of another chain, or speak another protocol', async () => {
-    const dead = await examined(startArguments({ address: '127.0.0.1:1' }, scratchDirectory()));
+    const dead = await examinedOn('127.0.0.1:1');
     expect(dead.code).toBe(69);
     expect(dead.saying('disk', 'ok')).toMatch(/are free on the disk of .*No node says how many heights/);
-    expect(dead.saying('nodes', 'problem')).toMatch(
-      /^Node 127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; check that it runs/,
-    );
+    const away = /^Node 127\.0\.0\.1:1 does not answer: .*ECONNREFUSED.*; check that it runs/;
+    expect(dead.saying('nodes', 'problem')).toMatch(away);
 
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
-    const foreign = await examined(startArguments(emulator, scratchDirectory()));
+    const foreign = await examinedOn(emulator.address);
     expect(foreign.code).toBe(76);
     expect(foreign.saying('nodes', 'problem')).toContain('serves flow-emulator, not flow-localnet');
 
     const devnet = await node();
     const secret = (await HostedNode.before(devnet)).name;
-    const plain = await examined(startArguments({ address: secret }, scratchDirectory()));
+    const plain = await examinedOn(secret);
     expect(plain.saying('nodes', 'problem')).toContain(`write grpcs://${secret}`);
     const stranger = await HostedNode.before(devnet, 'renewed');
-    const untrusted = await examined(startArguments(stranger, scratchDirectory()));
+    const untrusted = await examinedOn(stranger.address);
     expect(untrusted.saying('nodes', 'problem')).toContain('GRPC_DEFAULT_SSL_ROOTS_FILE_PATH');
 
     const faults: FaultRule[] = [{ method: '*', fault: 'error', code: 'UNIMPLEMENTED' }];
-    const hollow = await examined(
-      startArguments(await devnetForTest({ startHead: 5, faults }), scratchDirectory()),
-    );
+    const hollow = await examinedOn((await devnetForTest({ startHead: 5, faults })).address);
     expect(hollow.code).toBe(69);
     expect(hollow.saying('nodes', 'problem')).toMatch(/answers nothing but errors: .*UNIMPLEMENTED/);
 
-    const beside = startArguments(devnet, scratchDirectory(), '--access-node', '127.0.0.1:1');
-    const some = await examined(beside);
+    const some = await examinedOn(devnet.address, '--access-node', '127.0.0.1:1');
     expect(some.code, 'one node is enough').toBe(0);
     expect(some.saying('nodes', 'warning')).toContain('Node 127.0.0.1:1 does not answer');
   });
@@ -145,22 +137,21 @@ describe('doctor', () => {
       ...{ seed: 3, profile: 'dense', startHead: HEAD, paused: true },
       ...{ streams: false, executionData: false },
     });
-    const lacking = await examined(startArguments(poor, scratchDirectory()));
+    const lacking = await examinedOn(poor.address);
     expect(lacking.code).toBe(0);
     expect(lacking.saying('nodes', 'warning')).toContain('the daemon gets blocks the other way');
     expect(lacking.saying('nodes', 'warning')).toContain('No node sent execution data just now');
-    const only = await examined(startArguments(poor, scratchDirectory(), '--edi-only'));
+    const only = await examinedOn(poor.address, '--edi-only');
     expect([only.code, only.saying('nodes', 'problem')]).toEqual([69, expect.stringContaining('--edi-node')]);
-    const faults = ['GetBlockByHeight', 'SubscribeBlocksFromStartHeight'].map((method): FaultRule => ({
-      method,
-      fault: 'error',
-      code: 'UNIMPLEMENTED',
-    }));
-    const blockless = startArguments(await devnetForTest({ startHead: 5, faults }), scratchDirectory());
-    const alone = await examined(blockless);
+    const lacks = { fault: 'error', code: 'UNIMPLEMENTED' } as const;
+    const faults = (['GetBlockByHeight', 'SubscribeBlocksFromStartHeight'] as const).map(
+      (method): FaultRule => ({ method, ...lacks }),
+    );
+    const { address: blockless } = await devnetForTest({ startHead: 5, faults });
+    const alone = await examinedOn(blockless);
     expect(alone.code).toBe(69);
     expect(alone.saying('nodes', 'problem')).toMatch(/^No node serves blocks/);
-    const beside = await examined([...blockless, '--access-node', poor.address]);
+    const beside = await examinedOn(blockless, '--access-node', poor.address);
     expect([beside.code, beside.saying('nodes', 'problem')]).toEqual([0, '']);
   });
 
@@ -187,10 +178,9 @@ describe('doctor', () => {
       await devnetForTest({ seed: 3, startHead: 8, paused: true, hashedIds: true }),
     );
     await source.reaches(8);
-    const asNode = startArguments({ address: source.grpcAddress }, scratchDirectory());
-    const { saying } = await examined(asNode);
+    const { saying } = await examinedOn(source.grpcAddress);
     expect(saying('nodes', 'warning')).toMatch(/as its --peer too\), nor any other call for blocks/);
-    const believing = await examined([...asNode, '--proof-mode', 'off']);
+    const believing = await examinedOn(source.grpcAddress, '--proof-mode', 'off');
     expect(believing.saying('nodes', 'warning')).not.toContain('blocks');
   });
 
@@ -206,25 +196,22 @@ describe('doctor', () => {
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
     const peers = [source.grpcAddress, guarded.grpcAddress, devnet.address, emulator.address, '127.0.0.1:1'];
     const flags = peers.flatMap((peer) => ['--peer', peer]);
-    const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+    const { code, saying } = await examinedOn(devnet.address, ...flags);
     expect(code, 'peers are no condition').toBe(0);
-    expect(saying('nodes', 'ok')).toContain(
-      `Peer ${source.grpcAddress} (flow-localnet, in the clear) sends its blocks.`,
-    );
+    const fine = `Peer ${source.grpcAddress} (flow-localnet, in the clear) sends its blocks.`;
+    expect(saying('nodes', 'ok')).toContain(fine);
     const said = saying('nodes', 'warning');
     expect(said).toMatch(new RegExp(`Peer ${guarded.grpcAddress} refuses us: .*--access-metadata-file FILE`));
     expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is not an indexer`);
     expect(said).toContain(`Peer ${emulator.address} serves flow-emulator, not flow-localnet`);
     expect(said).toMatch(/Peer 127\.0\.0\.1:1 does not answer: .*or name another --peer/);
 
-    const older = await relayedPeer(source.grpcAddress, (_, answer) => answer, ['GetProvableBlock']);
-    const mirror = startArguments({ address: 'none' }, scratchDirectory(), '--peer', older.endpoint);
-    const lacking = await examined(mirror);
+    const older = await relayedPeer(source.grpcAddress, undefined, 'GetProvableBlock');
+    const lacking = await examinedOn('none', '--peer', older.endpoint);
     expect(lacking.code).not.toBe(0);
-    expect(lacking.saying('nodes', 'warning')).toContain(
-      `Peer ${older.endpoint} does not know GetProvableBlock, so it cannot be mirrored`,
-    );
-    const mirrored = await examined([...mirror, '--peer', source.grpcAddress]);
+    const unmirrored = `Peer ${older.endpoint} does not know GetProvableBlock, so it cannot be mirrored`;
+    expect(lacking.saying('nodes', 'warning')).toContain(unmirrored);
+    const mirrored = await examinedOn('none', '--peer', older.endpoint, '--peer', source.grpcAddress);
     expect(mirrored.code).toBe(0);
     expect(mirrored.saying('nodes', 'ok')).toContain(`Peer ${source.grpcAddress}`);
 
@@ -232,8 +219,7 @@ describe('doctor', () => {
     const line = `${guarded.grpcAddress} authorization: Bearer a-token-of-this-test-0123\n`;
     writeFileSync(metadata, line, { mode: 0o644 });
     const known = ['--peer', guarded.grpcAddress, '--access-metadata-file', metadata];
-    const inTheClear = [...known, '--access-metadata-without-tls'];
-    const fed = await examined(startArguments(devnet, scratchDirectory(), ...inTheClear));
+    const fed = await examinedOn(devnet.address, ...known, '--access-metadata-without-tls');
     expect(fed.saying('nodes', 'ok')).toContain(`Peer ${guarded.grpcAddress}`);
     expect(fed.saying('exposure', 'warning')).toMatch(/which has a secret.*chmod 600/);
   });
@@ -248,9 +234,8 @@ describe('doctor', () => {
     expect(saying('disk', 'warning')).toMatch(/is in memory \(tmpfs\)[^]*plan for a larger one/);
     const paused = await examined(startArguments(devnet, join(small.path, 'data')));
     expect(paused.code).toBe(74);
-    expect(paused.saying('disk', 'problem')).toMatch(
-      /paused: \d+ MiB are free on .*, and 640 MiB are needed/,
-    );
+    const why = /paused: \d+ MiB are free on .*, and 640 MiB are needed/;
+    expect(paused.saying('disk', 'problem')).toMatch(why);
     const soon = startArguments(devnet, join(small.path, 'data'), '--disk-min-free-bytes', '15MiB');
     const { code: exit, saying: said } = await examined(soon);
     expect([exit, said('disk', 'warning')]).toEqual([
@@ -263,7 +248,7 @@ describe('doctor', () => {
     const devnet = await node();
     const secrets = new TestSecrets('a-token-of-this-test-0123\n');
     const exposed = async (...flags: string[]) => {
-      const { code, saying } = await examined(startArguments(devnet, scratchDirectory(), ...flags));
+      const { code, saying } = await examinedOn(devnet.address, ...flags);
       return { code, said: (kind: string) => saying('exposure', kind) };
     };
     const wide = ['--api-host', '0.0.0.0', '--api-forward'];
@@ -280,12 +265,11 @@ describe('doctor', () => {
     expect([guarded.code, guarded.said('warning')]).toEqual([0, '']);
     expect(guarded.said('ok')).toMatch(/is valid until 2126/);
 
-    for (const file of [secrets.keyFile, secrets.tokensFile]) chmodSync(file, 0o644);
-    const told = await exposed(...secrets.flags());
-    for (const file of [secrets.keyFile, secrets.tokensFile])
-      expect(told.said('warning')).toMatch(
-        new RegExp(`${file}, which has a secret, .*\\(mode 644\\); chmod 600`),
-      );
+    const files = [secrets.keyFile, secrets.tokensFile];
+    for (const file of files) chmodSync(file, 0o644);
+    const told = (await exposed(...secrets.flags())).said('warning');
+    for (const file of files)
+      expect(told).toMatch(new RegExp(`${file}, which has a secret, .*\\(mode 644\\); chmod 600`));
 
     const expired = join(import.meta.dirname, '../data/tls/expired-cert.pem');
     const over = ['--api-tls-certificate-file', expired, '--api-tls-key-file', secrets.keyFile];

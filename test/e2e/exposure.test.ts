@@ -1,7 +1,6 @@
-import { chmodSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runCommand } from '../support/commandLine.js';
 import { beginCall, sessionOn } from '../support/http2Probe.js';
 import { eventually, runProgram, scratchDirectory } from '../support/program.js';
 import { daemonOn, devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
@@ -56,7 +55,7 @@ describe('a daemon', () => {
     call.end(Buffer.alloc(5));
     await new Promise((resolve) => call.resume().once('close', resolve));
     const remark = await eventually(() =>
-      Promise.resolve(daemon.program.logs().find(({ msg }) => msg === 'message of the gRPC library')),
+      daemon.program.logs().find(({ msg }) => msg === 'message of the gRPC library'),
     );
     expect(remark).toMatchObject({ level: 'debug', text: expect.stringContaining('of somebody') as string });
     await daemon.program.sees(/"level":"debug",.*"name":"DeprecationWarning",.*"msg":"warning of Node\.js"/);
@@ -64,33 +63,16 @@ describe('a daemon', () => {
   });
 });
 
-const SECRET = 'sesame';
-const endpoints = [
-  `grpc://me:${SECRET}@node:9000`,
-  `grpc://me:/${SECRET}@node:9000`,
-  `me:${SECRET}@node:9000`,
-  `http://${SECRET}@node`,
-];
-
-it('credentials in an endpoint are refused and never shown, wherever they were written', async () => {
-  const file = join(scratchDirectory(), 'config.json');
-  const dataDir = scratchDirectory();
-  for (const endpoint of endpoints) {
-    writeFileSync(file, JSON.stringify({ accessNodes: [endpoint] }));
-    // One of them by the program itself, which has the last word on what is printed.
-    const run = endpoint === endpoints[0] ? runProgram : runCommand;
-    const refusals = [
-      await run(['start', '--data-dir', dataDir, '--access-node', endpoint]),
-      await runCommand(['start', '--data-dir', dataDir], { FCI_EDI_NODES: endpoint }),
-      await runCommand(['start', '--data-dir', dataDir, '--config', file]),
-    ];
-    expect(refusals.map(({ code }) => code)).toEqual([64, 78, 78]);
-    for (const { stdout, stderr } of refusals) {
-      expect(stderr).toMatch(/"(?:grpc:\/\/|http:\/\/)?\*\*\*@node(?::9000)?" is not an access node/);
-      expect(stdout + stderr).not.toContain(SECRET);
-    }
-    const printed = await runCommand(['config', 'print', '--config', file]);
-    expect(printed.stdout).toContain('***@node');
-    expect(printed.stdout).not.toContain(SECRET);
+/** In a file, and in what else is printed: test/unit/cli/commandLine.test.ts, test/unit/runtime/messages.test.ts. */
+it('credentials in an endpoint are refused, and not shown by the program, which has the last word', async () => {
+  const endpoint = 'grpc://me:/sesame@node:9000';
+  const refusals = [
+    await runProgram(['start', '--access-node', endpoint]),
+    await runProgram(['start'], { FCI_EDI_NODES: endpoint }),
+  ];
+  expect(refusals.map(({ code }) => code)).toEqual([64, 78]);
+  for (const { stdout, stderr } of refusals) {
+    expect(stderr).toContain('"grpc://***@node:9000" is not an access node');
+    expect(stdout + stderr).not.toContain('sesame');
   }
 });

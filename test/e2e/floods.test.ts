@@ -1,6 +1,6 @@
 import type { ServerHttp2Stream } from 'node:http2';
 import { constants } from 'node:http2';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
@@ -10,15 +10,13 @@ import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 
-const MIB = 1024 ** 2;
 /** One chain for both nodes. Execution data reaches the head. */
 const chain = { seed: 41, startHead: 120, paused: true, executionDataLag: -4 } as const;
-const HEAD = chain.startHead;
 const EXECUTION_DATA = 'SubscribeExecutionDataFromStartBlockHeight';
 /** Collections that nobody asked for, in each message. */
 const UNSOLICITED = 50_000;
 /** What a flood may cost in memory: a few messages of it and what waits in sockets. */
-const FLOOD_BYTES_MAX = 96 * MIB;
+const FLOOD_BYTES_MAX = 96 * 1024 ** 2;
 
 /** Sends what `message` makes of the height asked for, again and again, as fast as it is taken. */
 function flood(stream: ServerHttp2Stream, message: (fromHeight: number) => Buffer): void {
@@ -40,25 +38,22 @@ function flood(stream: ServerHttp2Stream, message: (fromHeight: number) => Buffe
   });
 }
 
-/** A daemon at the head of an honest node, whose only feed of execution data has turned into a flood. */
-interface Flooded {
-  readonly daemon: RunningDaemon;
-  readonly dataDir: string;
-  readonly honest: DevnetHandle;
-  readonly liar: string;
-  readonly memoryBefore: number;
-}
-
-async function floodedWith(message: (honest: DevnetHandle, fromHeight: number) => Buffer): Promise<Flooded> {
+/**
+ * At the head of an honest node, a daemon's only feed of execution data turns into a flood, and the chain grows until it is
+ * known as one. Then the flood is counted, the honest node makes the progress, and memory stays where it was.
+ */
+async function isOutlived(
+  message: (honest: DevnetHandle, fromHeight: number) => Buffer,
+  isKnown: (daemon: RunningDaemon, liar: string) => boolean | Promise<boolean>,
+): Promise<void> {
   const honest = await devnetForTest(chain);
-  const proxy = await new FaultProxy(await devnetForTest(chain)).start();
-  onTestFinished(() => proxy.close());
+  const proxy = await FaultProxy.before(await devnetForTest(chain));
   const liar = `127.0.0.1:${proxy.port}`;
   const dataDir = scratchDirectory();
   const flags = ['--start-height', '0', '--edi-node', liar, '--requester-backoff-max-ms', '1000'];
   const daemon = await startDaemon(startArguments(honest, dataDir, ...flags));
-  await daemon.reaches(HEAD);
-  const memoryBefore = await peakMemoryBytes(daemon);
+  await daemon.reaches(chain.startHead);
+  const before = await peakMemoryBytes(daemon);
   await proxy.become({
     kind: 'impostor',
     answer: (stream, headers) => {
@@ -70,64 +65,48 @@ async function floodedWith(message: (honest: DevnetHandle, fromHeight: number) =
       stream.respond(unavailable, { endStream: true });
     },
   });
-  return { daemon, dataDir, honest, liar, memoryBefore };
-}
-
-/** The chain grows until the daemon has been flooded, and knows it. */
-async function until({ honest }: Flooded, knows: () => boolean | Promise<boolean>): Promise<void> {
   await eventually(async () => {
-    if (honest.node.head.finalized < HEAD + 200) honest.node.head.advance(1);
-    return await knows();
+    if (honest.node.head.finalized < chain.startHead + 200) honest.node.head.advance(1);
+    return await isKnown(daemon, liar);
   });
-}
-
-/** The node is set aside for a lie. */
-function lied({ daemon, liar }: Flooded): boolean {
-  const lines = daemon.program.logs().filter((line) => line['msg'] === 'access node penalized');
-  return lines.some((line) => line['endpoint'] === liar && line['fault'] === 'lied');
-}
-
-/** The call is named as one that gives what cannot be read. */
-async function givesNonsense({ daemon, liar }: Flooded): Promise<boolean> {
-  const { endpoints } = await daemon.status();
-  const calls = endpoints.find(({ name }) => name === liar)?.calls ?? [];
-  return calls.some(({ method, reason }) => method === EXECUTION_DATA && /malformed/.test(reason));
-}
-
-async function isUnharmed({ daemon, dataDir, honest, memoryBefore }: Flooded): Promise<void> {
-  honest.node.head.advance(10);
-  const latestHeight = honest.node.head.finalized;
-  await daemon.reaches(latestHeight);
-  expect((await peakMemoryBytes(daemon)) - memoryBefore).toBeLessThan(FLOOD_BYTES_MAX);
-  await stopAndProve(daemon, dataDir, { firstHeight: 0, latestHeight, chainAt: () => honest.chain });
-}
-
-/** What is refused is counted by source and reason. */
-async function isCounted({ daemon }: Flooded): Promise<void> {
   const metrics = await daemon.scrape();
   const refused = metrics.sum('invalid_collections_total', { source: 'edi', reason: 'malformed' });
   expect(refused).toBeGreaterThan(0);
+  honest.node.head.advance(10);
+  const latestHeight = honest.node.head.finalized;
+  await daemon.reaches(latestHeight);
+  expect((await peakMemoryBytes(daemon)) - before).toBeLessThan(FLOOD_BYTES_MAX);
+  await stopAndProve(daemon, dataDir, { firstHeight: 0, latestHeight, chainAt: () => honest.chain });
 }
 
 describe('a stream that is a flood', () => {
-  it('of one and the same block is left at the second one, and the honest node makes the progress', async () => {
-    const stage = await floodedWith(({ node }, fromHeight) => node.chain.executionData(fromHeight));
-    await until(stage, () => lied(stage));
-    await isCounted(stage);
-    await isUnharmed(stage);
-  });
+  it('of one and the same block is left at the second one, as a lie of the node', () =>
+    isOutlived(
+      ({ node }, fromHeight) => node.chain.executionData(fromHeight),
+      ({ program }, endpoint) =>
+        program
+          .logs()
+          .some(
+            (line) =>
+              line['msg'] === 'access node penalized' &&
+              line['endpoint'] === endpoint &&
+              line['fault'] === 'lied',
+          ),
+    ));
 
-  it('of collections that nobody asked for is left at the first message', async () => {
+  it('of collections that nobody asked for is left at the first message, as one that cannot be read', () => {
     const chunk = new WireWriter().element(1, Buffer.alloc(0)).finish();
     const unsolicited = new WireWriter().elements(2, Array<Buffer>(UNSOLICITED).fill(chunk)).finish();
-    const stage = await floodedWith(({ node: { chain: blocks } }, fromHeight) => {
+    const message = ({ node: { chain: blocks } }: DevnetHandle, fromHeight: number): Buffer => {
       const { blockId, chunks } = blocks.executionDataParts(blocks.block(fromHeight));
       const own = new WireWriter().element(1, blockId).elements(2, chunks).finish();
       const data = Buffer.concat([own, unsolicited]);
       return new WireWriter().number(1, fromHeight).element(2, data).finish();
+    };
+    return isOutlived(message, async (daemon, liar) => {
+      const { endpoints } = await daemon.status();
+      const calls = endpoints.find(({ name }) => name === liar)?.calls ?? [];
+      return calls.some(({ method, reason }) => method === EXECUTION_DATA && /malformed/.test(reason));
     });
-    await until(stage, () => givesNonsense(stage));
-    await isCounted(stage);
-    await isUnharmed(stage);
   });
 });

@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
-import { expect, it, onTestFinished } from 'vitest';
+import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
-import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
+import { probeOn } from '../support/grpcProbe.js';
 import type { Message } from '../support/grpcProbe.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
@@ -47,8 +47,7 @@ async function each<T>(all: readonly T[], compare: (one: T) => Promise<unknown>)
 
 /** The subscriptions, each from its beginning to the last block that it has to tell. */
 async function expectSameStreams(our: string, their: string): Promise<void> {
-  const clients = [our, their].map((address) => new GrpcProbe(address));
-  onTestFinished(() => clients.forEach((client) => client.close()));
+  const clients = [our, their].map((address) => probeOn(address));
   const sealed = TOP - SEALED_LAG;
   const middle = blocks[20]!;
   const streams: readonly (readonly [from: string, start: object, first: number])[] = [
@@ -75,25 +74,17 @@ async function expectSameStreams(our: string, their: string): Promise<void> {
 
 const bytes = (id: string): Buffer => Buffer.from(id, 'hex');
 
+/** What is refused: test/integration/api/grpcApi.test.ts. */
 it('answers blocks, collections and transactions as the node itself, field by field', async () => {
   const found = new Set(blocks.flatMap(({ odd: kinds }) => kinds));
   expect([...oddKinds].filter((kind) => !found.has(kind))).toEqual([]);
 
-  const devnet = await devnetForTest({
-    ...chainOptions,
-    startHead: TOP,
-    paused: true,
-    sealedLag: SEALED_LAG,
-  });
+  const still = { startHead: TOP, paused: true, sealedLag: SEALED_LAG };
+  const devnet = await devnetForTest({ ...chainOptions, ...still });
   const daemon = await daemonOn(devnet, '--start-height', 'root');
   await daemon.reaches(TOP);
   await daemon.statusUntil(({ sealed }) => sealed === TOP - SEALED_LAG);
-  const ours = new GrpcProbe(daemon.grpcAddress);
-  const theirs = new GrpcProbe(devnet.address);
-  onTestFinished(() => {
-    ours.close();
-    theirs.close();
-  });
+  const [ours, theirs] = [probeOn(daemon.grpcAddress), probeOn(devnet.address)];
 
   /** Both answers to a call, without the metadata, which must agree as far as it can. */
   const both = async (method: string, request: object): Promise<readonly [Message, Message]> => {
@@ -131,16 +122,6 @@ it('answers blocks, collections and transactions as the node itself, field by fi
     if (!isDeepStrictEqual(mine, guaranteed)) expect(mine).toEqual(guaranteed);
   });
 
-  // Intended: a block is not given in the full form.
-  for (const [method, request] of [
-    ['GetBlockByHeight', { height: TOP }],
-    ['GetBlockByID', { id: bytes(blocks[0]!.id) }],
-    ['GetLatestBlock', {}],
-  ] as const) {
-    const full = ours.call(method, { ...request, full_block_response: true });
-    expect(await refusalOf(full), method).toMatchObject({ code: 'UNIMPLEMENTED' });
-  }
-
   await expectSameStreams(daemon.grpcAddress, devnet.address);
   expect(await ours.call('Ping')).toEqual(await theirs.call('Ping'));
 
@@ -153,51 +134,6 @@ it('answers blocks, collections and transactions as the node itself, field by fi
   const own = { semver: `v${version}`, commit: '', protocol_version: '0', protocol_state_version: '0' };
   const readable = { compatible_range: { start_height: String(ROOT), end_height: String(TOP) } };
   expect(versions[0]).toEqual({ ...versions[1], ...own, ...readable });
-
-  const nobody = Buffer.alloc(32, 7);
-  const refusals: readonly (readonly [string, object])[] = [
-    ['GetBlockByHeight', { height: TOP + 1 }],
-    ['GetBlockByHeight', { height: ROOT - 1 }],
-    ['GetBlockByID', { id: nobody }],
-    ['GetBlockByID', { id: Buffer.alloc(3) }],
-    ['GetCollectionByID', { id: nobody }],
-    ['GetCollectionByID', {}],
-    ['GetFullCollectionByID', { id: nobody }],
-    ['GetTransaction', { id: nobody }],
-    ['GetTransaction', {}],
-    ['GetTransactionsByBlockID', { block_id: nobody }],
-  ];
-  for (const [method, request] of refusals) {
-    const [us, them] = await Promise.all(
-      [ours, theirs].map((client) => refusalOf(client.call(method, request))),
-    );
-    expect(us!.code, method).toBe(them!.code);
-  }
-
-  // Intended: nodes fill up an id that is too short, and then find nothing.
-  for (const method of ['GetCollectionByID', 'GetFullCollectionByID', 'GetTransaction']) {
-    const [us, them] = await Promise.all(
-      [ours, theirs].map((client) => refusalOf(client.call(method, { id: Buffer.alloc(3) }))),
-    );
-    expect([us!.code, them!.code], method).toEqual(['INVALID_ARGUMENT', 'NOT_FOUND']);
-  }
-
-  const finalized = { block_status: 'BLOCK_FINALIZED' };
-  const refusedStreams: readonly (readonly [string, object])[] = [
-    ['SubscribeBlocksFromStartHeight', { start_block_height: ROOT - 1, ...finalized }],
-    // Intended: the height behind the head may be asked for here, and comes; a node wants to be asked again.
-    ['SubscribeBlocksFromStartHeight', { start_block_height: TOP + 2, ...finalized }],
-    ['SubscribeBlocksFromStartBlockID', { start_block_id: nobody, ...finalized }],
-    ['SubscribeBlocksFromStartBlockID', { start_block_id: Buffer.alloc(3), ...finalized }],
-    ['SubscribeBlockDigestsFromStartHeight', { start_block_height: ROOT - 1, ...finalized }],
-    ['SubscribeBlockDigestsFromLatest', {}],
-  ];
-  for (const [method, request] of refusedStreams) {
-    const [us, them] = await Promise.all(
-      [ours, theirs].map((client) => refusalOf(client.follow(method, request).ended())),
-    );
-    expect(us!.code, method).toBe(them!.code);
-  }
 
   expect(await ours.health('flow.access.AccessAPI')).toEqual({ status: 'SERVING' });
   expect(await daemon.program.stop()).toBe(0);

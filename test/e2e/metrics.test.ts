@@ -4,7 +4,6 @@ import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, methodNames, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
-import type { Readiness } from '../../src/observability/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
@@ -48,11 +47,6 @@ function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<DaemonHere>
   const patient = ['--requester-timeout-ms', '600000', '--requester-backoff-min-ms', '20'];
   const soon = ['--requester-backoff-max-ms', '100', '--start-height', 'root'];
   return startDaemonHere(startArguments(devnet, scratchDirectory(), ...patient, ...soon, ...flags));
-}
-
-async function readiness(daemon: DaemonHere): Promise<{ status: number; body: Readiness }> {
-  const { status: code, body } = await daemon.health('/readyz');
-  return { status: code, body: body as Readiness };
 }
 
 async function schemaFaults(daemon: DaemonHere, status: StatusDocument): Promise<string[]> {
@@ -164,7 +158,7 @@ it('the requester alone, at the head counts what was asked, received and made du
   await expectCallsCounted(daemon, devnet);
 
   expect(await daemon.health('/livez')).toMatchObject({ status: 200, body: { live: true } });
-  expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
+  expect(await daemon.health('/readyz')).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
   expect(await daemon.status()).toMatchObject({
     ...{ network: 'devnet', version: programVersion(), latestIndexed: HEAD, lag: 0, eta: 0, ready: true },
     window: { heights: 40, upperBound: HEAD, inFlight: 0, bytesInFlight: 0, bytesLimit: 7 * 1024 * 1024 },
@@ -262,7 +256,7 @@ it('execution data alone counts what came by the stream, and every refusal of it
     requester: { state: 'off', inFlight: 0 },
     edi: { state: 'following', endpoint: devnet.address, height: HEAD + 1 },
   });
-  expect(await readiness(daemon)).toMatchObject({ status: 200, body: { ready: true } });
+  expect(await daemon.health('/readyz')).toMatchObject({ status: 200, body: { ready: true } });
 });
 
 it('both sources counts the calls that the other source made needless, and the blocks that it passed over', async () => {
@@ -299,10 +293,11 @@ it('both sources counts the calls that the other source made needless, and the b
     [`${devnet.address} healthy`]: 1,
     [`${stranger.address} foreign`]: 1,
   });
-  const waiting = await readiness(daemon);
+  const waiting = await daemon.health('/readyz');
   expect(waiting).toMatchObject({ status: 503, body: { ready: false, reasons: [{ code: 'behind' }] } });
-  expect(waiting.body.reasons[0]).toMatchObject({ height: watermark });
-  expect(waiting.body.reasons[0]?.message).toContain(`${HEAD - watermark} heights behind the head ${HEAD}`);
+  const [behind] = await daemon.reasons();
+  expect(behind).toMatchObject({ height: watermark });
+  expect(behind?.message).toContain(`${HEAD - watermark} heights behind the head ${HEAD}`);
 
   devnet.node.head.executionDataLag = 0;
   const metrics = await settled(daemon);
@@ -322,7 +317,7 @@ it('both sources counts the calls that the other source made needless, and the b
     empty.filter(({ height }) => height >= streamStart).length,
   );
   expect(metrics.value('collection_requests_held_back_total')).toBeLessThanOrEqual(full.length);
-  expect(await readiness(daemon)).toMatchObject({ status: 200 });
+  expect(await daemon.health('/readyz')).toMatchObject({ status: 200 });
 });
 
 /** The page of metrics has each of the reference, with a text, and no other. */
@@ -402,7 +397,9 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
     GetBlockByHeight: 'some',
   });
   expect(daemon.program.logs().filter(({ msg }) => msg === 'access node penalized')).not.toEqual([]);
-  const { endpoints, lowestServed } = await daemon.status();
+  const status = await daemon.status();
+  expect(await schemaFaults(daemon, status)).toEqual([]);
+  const { endpoints, lowestServed } = status;
   expect(endpoints).toMatchObject([{ origin: 'configured', lowestHeight: ROOT }]);
   expect(endpoints[0]?.latencySeconds).toBeGreaterThan(0);
   expect(lowestServed).toBe(ROOT);
@@ -459,11 +456,11 @@ it('a height that does not come shows in every gauge, while all stands still and
   expect(age).toBeGreaterThan(stuck.value('oldest_missing_age_seconds'));
   expect(age).toBeGreaterThan(1);
   expect(age).toBeLessThanOrEqual((performance.now() - startedAtMs) / 1_000);
-  const { status: code, body } = await readiness(daemon);
-  expect(code).toBe(503);
-  expect(body.reasons.map((reason) => reason.code).sort()).toEqual(['behind', 'unresolvable']);
-  expect(body.reasons.find((reason) => reason.code === 'unresolvable')).toMatchObject({ height: STUCK });
+  expect((await daemon.health('/readyz')).status).toBe(503);
+  const reasons = (await daemon.reasons()).toSorted((a, b) => (a.code < b.code ? -1 : 1));
+  expect(reasons).toMatchObject([{ code: 'behind' }, { code: 'unresolvable', height: STUCK }]);
   const status = await daemon.status();
+  expect(await schemaFaults(daemon, status)).toEqual([]);
   expect(status).toMatchObject({
     ...{ latestIndexed: STUCK - 1, oldestMissing: { height: STUCK, missing: 1 }, ready: false },
     window: { upperBound: STUCK - 1 + WINDOW, inFlight: 1, bytesInFlight: expected.in_flight_bytes },
@@ -479,38 +476,4 @@ it('a height that does not come shows in every gauge, while all stands still and
   expectValues(moved, { ...expected, head_height: HEAD + 7, lag_heights: HEAD + 7 - STUCK + 1 });
   expect(requests.highestHeightAsked()).toBe(STUCK - 1 + WINDOW);
   expect(await daemon.program.stop()).toBe(0);
-});
-
-it('tells the cause in the words of the node, and when that is asked again', async () => {
-  const faults = (['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'] as const).map(
-    (method): FaultRule => ({ method, fault: 'error', code: 'INTERNAL', message: 'no disk' }),
-  );
-  const devnet = await nodeWith({ faults });
-  const daemon = await daemonOn(devnet, '--no-edi');
-  const status = await daemon.statusUntil(
-    ({ endpoints: [node], oldestMissing }) =>
-      oldestMissing?.reason.includes('no disk') === true &&
-      (node?.calls.length ?? 0) > 0 &&
-      (node?.lastHour.errors ?? 0) > 0,
-  );
-  expect(status.oldestMissing?.reason).toMatch(
-    new RegExp(`collections of height ${status.oldestMissing?.height}: .*no disk`),
-  );
-  expect(status.endpoints[0]?.calls[0]?.endsInSeconds).toBeGreaterThan(0);
-  expect(await schemaFaults(daemon, status)).toEqual([]);
-});
-
-it('tells what was done in the last hour, and what a rate limit leaves of a node', async () => {
-  const devnet = await devnetForTest({
-    ...{ seed: 5, profile: 'dense', startHead: 1_500, blockIntervalMs: 200, ratePerSecond: 20 },
-  });
-  const daemon = await daemonOn(devnet, '--no-edi', '--window', '4096');
-  const status = await daemon.statusUntil(
-    ({ collectionsPerSecond, endpoints, lastHour, window }) =>
-      (collectionsPerSecond ?? 0) > 0 &&
-      lastHour.requester.first >= 4 * 5 &&
-      window.inFlight > 1_000 &&
-      endpoints.some(({ limits }) => limits.some(({ isLearned }) => isLearned)),
-  );
-  expect(await schemaFaults(daemon, status)).toEqual([]);
 });

@@ -2,8 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import type { ServerHttp2Stream } from 'node:http2';
 import { constants } from 'node:http2';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished } from 'vitest';
-import type { DevnetHandle } from '../../src/devnet/index.js';
+import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seededRandom.js';
 import { FaultProxy } from '../support/faultProxy.js';
 import type { Identity, Weather } from '../support/faultProxy.js';
@@ -19,26 +18,21 @@ const MIB = 1024 ** 2;
 /** Memory is collected some times in as many. */
 const MANY_ROUNDS = 30;
 
-const tls = join(import.meta.dirname, '../data/tls');
-const key = readFileSync(join(tls, 'localhost-key.pem'), 'utf8');
+const tls = (name: string) => readFileSync(join(import.meta.dirname, '../data/tls', name), 'utf8');
 const identity = (name: string): Identity => ({
-  key,
-  cert: readFileSync(join(tls, `${name}-cert.pem`), 'utf8'),
+  key: tls('localhost-key.pem'),
+  cert: tls(`${name}-cert.pem`),
 });
 
 /** A daemon at the head of a node that it reaches through the proxy. */
-interface Line {
-  readonly node: DevnetHandle;
-  readonly proxy: FaultProxy;
-  readonly daemon: RunningDaemon;
-  readonly dataDir: string;
-}
+type Line = Awaited<ReturnType<typeof lineOf>>;
 
 interface LineOptions {
   readonly identity?: Identity;
   readonly weather?: Weather;
   /** How the daemon is to call the proxy. */
   readonly address?: (port: number) => string;
+  readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** Calls are given up soon, so that no fault takes longer to be noticed than it must. */
@@ -46,13 +40,9 @@ const quick = ['--requester-timeout-ms', '1000', '--requester-backoff-max-ms', '
 const HEAD = 40;
 
 /** To a process, whose memory and environment are its own. */
-async function lineOf(
-  options: LineOptions = {},
-  environment: Readonly<Record<string, string>> = {},
-): Promise<Line> {
+async function lineOf({ environment, ...options }: LineOptions = {}) {
   const node = await devnetForTest({ seed: 31, startHead: HEAD, paused: true, executionDataLag: -4 });
-  const proxy = await new FaultProxy(node, options.identity).start();
-  onTestFinished(() => proxy.close());
+  const proxy = await FaultProxy.before(node, options.identity);
   if (options.weather !== undefined) await proxy.become(options.weather);
   const address = options.address?.(proxy.port) ?? `127.0.0.1:${proxy.port}`;
   const dataDir = scratchDirectory();
@@ -70,12 +60,9 @@ async function recovers(line: Line): Promise<void> {
   await Promise.race([line.daemon.ready(), tooLate]);
 }
 
-async function proves({ daemon, dataDir, node }: Line): Promise<void> {
-  await stopAndProve(daemon, dataDir, {
-    firstHeight: 0,
-    latestHeight: node.node.head.finalized,
-    chainAt: () => node.chain,
-  });
+async function proves({ daemon, dataDir, node: { chain, node } }: Line): Promise<void> {
+  const whole = { firstHeight: 0, latestHeight: node.head.finalized, chainAt: () => chain };
+  await stopAndProve(daemon, dataDir, whole);
 }
 
 /** The node is known not to answer. */
@@ -85,10 +72,9 @@ function isMissed({ daemon }: Line): Promise<unknown> {
 }
 
 /** What the heap holds, and what it holds beside itself. */
-async function usedBytes({ metricsUrl }: RunningDaemon): Promise<number> {
-  const page = await (await fetch(`${metricsUrl}/metrics`)).text();
-  const values = page.matchAll(/^nodejs_(?:heap_size_used|external_memory)_bytes(?:\{[^}]*\})? (\S+)$/gm);
-  return [...values].reduce((sum, [, value]) => sum + Number(value), 0);
+async function usedBytes(daemon: RunningDaemon): Promise<number> {
+  const metrics = await daemon.scrape();
+  return metrics.sum('nodejs_heap_size_used_bytes') + metrics.sum('nodejs_external_memory_bytes');
 }
 
 function errorsAtLeast(daemon: RunningDaemon, kind: string, count: number): Promise<unknown> {
@@ -162,10 +148,10 @@ describe('from the start', () => {
     // The daemon knows both authorities: what is wrong is the date.
     const authorities = join(scratchDirectory(), 'authorities.pem');
     writeFileSync(authorities, ['localhost', 'expired'].map((name) => identity(name).cert).join('\n'));
-    const line = await lineOf(
-      { identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
-      { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
-    );
+    const line = await lineOf({
+      ...{ identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
+      environment: { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
+    });
     await line.daemon.reason(/certificate has expired/);
     expect((await line.daemon.health('/readyz')).status).toBe(503);
     expect(line.node.node.requests.count('GetNetworkParameters')).toBe(0);
@@ -177,13 +163,9 @@ describe('from the start', () => {
   it('a name that does not resolve is said, and is found once it does', async () => {
     const hosts = join(scratchDirectory(), 'hosts.json');
     writeFileSync(hosts, JSON.stringify({}));
-    const line = await lineOf(
-      { address: (port) => `node.test:${port}` },
-      {
-        NODE_OPTIONS: `--import=${new URL('../support/stubbedNames.mjs', import.meta.url).href}`,
-        STUBBED_NAMES: hosts,
-      },
-    );
+    const stub = new URL('../support/stubbedNames.mjs', import.meta.url).href;
+    const environment = { NODE_OPTIONS: `--import=${stub}`, STUBBED_NAMES: hosts };
+    const line = await lineOf({ address: (port) => `node.test:${port}`, environment });
     await line.daemon.reason(/Name resolution failed|ENOTFOUND/);
     writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
     await recovers(line);

@@ -80,26 +80,17 @@ const withFiles = (limit: number) => ({ wrapper: ['bash', '-c', `ulimit -n ${lim
 /** Of each kind, more than there are files for all of them. */
 const CROWD = 150;
 
-interface Place {
-  readonly port: number;
-  readonly host: string;
-}
-const placeOf = (url: string): Place => {
+const placeOf = (url: string) => {
   const { hostname, port } = new URL(url);
   return { host: hostname, port: Number(port) };
 };
 
-interface Ports {
-  readonly api: Place;
-  readonly grpc: Place;
-  readonly metrics: Place;
-}
-const portsOf = ({ apiUrl, grpcAddress, metricsUrl }: RunningDaemon): Ports => ({
+const portsOf = ({ apiUrl, grpcAddress, metricsUrl }: RunningDaemon) => ({
   ...{ api: placeOf(apiUrl), grpc: placeOf(`http://${grpcAddress}`), metrics: placeOf(metricsUrl) },
 });
 
 /** Who comes to which port. */
-const crowds: Readonly<Record<string, readonly (readonly [keyof Ports, Manner])[]>> = {
+const crowds: Readonly<Record<string, readonly (readonly ['api' | 'grpc' | 'metrics', Manner])[]>> = {
   'silent ones at every port': [
     ['api', 'silent'],
     ['grpc', 'silent'],

@@ -27,12 +27,7 @@ function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
 }
 
-function follower(
-  devnet: DevnetHandle,
-  dataDir: string,
-  peer: string,
-  ...flags: string[]
-): Promise<DaemonHere> {
+function follower(devnet: DevnetHandle, dataDir: string, peer: string, ...flags: string[]) {
   return startDaemonHere(startArguments(devnet, dataDir, '--peer', peer, ...flags));
 }
 
@@ -107,56 +102,32 @@ describe('an indexer that another one feeds', () => {
   });
 });
 
-describe('a peer that wants a token', () => {
+/** What is to be done where there is no file, or none of its lines is for it: doctor.test.ts, nodeMetadata.test.ts. */
+it('a peer that wants a token feeds who has one, and the file is read again by itself', async () => {
   const TOKEN = 'a-token-of-the-peer-0123';
-
-  /** An indexer that has everything, behind TLS and tokens. */
-  async function guardedSource(devnet: DevnetHandle, tokensFor: string) {
-    const secrets = new TestSecrets(`${TOKEN}\n`);
-    const flags = ['--no-edi', ...FROM_ROOT, ...secrets.flags(), '--api-tokens-for', tokensFor];
-    const source = await daemonOn(devnet, ...flags);
-    await source.reaches(TOP);
-    const { port } = new URL(`http://${source.grpcAddress}`);
-    return { secrets, source, endpoint: `localhost:${port}` };
-  }
-
-  /** A source, and how a follower of it is started that has no other way to a collection. */
-  async function fedBy(tokensFor: string) {
-    const devnet = await nodeWith();
-    const { endpoint, source } = await guardedSource(devnet, tokensFor);
-    devnet.node.setFaults(
-      collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 30_000 }) as const),
-    );
-    const flags = ['--peer', `grpcs://${endpoint}`, '--no-edi', '--start-height', String(TOP - 12)];
-    const start = (...more: string[]) =>
-      startDaemonHere(startArguments(devnet, scratchDirectory(), ...flags, ...more));
-    return { endpoint, source, start };
-  }
-
-  const says = (daemon: DaemonHere, words: string) =>
-    eventually(async () => (await peerOf(daemon)).reason?.includes(words));
-
-  it('is named with the next step', async () => {
-    const { start } = await fedBy('expensive');
-    const without = await start();
-    await says(without, 'authorization: Bearer TOKEN", and name that: --access-metadata-file FILE');
-    const refusal = /^(?:peer refuses us|peer refused the stream of the peer)$/;
-    expect(without.program.logs().filter(({ msg }) => refusal.test(msg as string))).toHaveLength(1);
-  });
-
-  it('feeds who has one, and the file is read again by itself', async () => {
-    const { endpoint, source, start } = await fedBy('everything');
-    const file = join(scratchDirectory(), 'metadata');
-    const send = (token: string): void =>
-      writeFileSync(file, `${endpoint} authorization: Bearer ${token}\n`, { mode: 0o600 });
-    send('another-token-0123456789');
-    const fed = await start('--access-metadata-file', file);
-    await says(fed, `it does not accept what ${file} (access.metadataFile) has for it`);
-    send(TOKEN);
-    const metrics = await fed.reaches(TOP);
-    expect(metrics.value('secret_reloads_total', { secret: 'node_metadata', outcome: 'changed' })).toBe(1);
-    const { stdout, stderr } = fed.program;
-    for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
-    expect(source.program.stdout).not.toContain(TOKEN);
-  });
+  const devnet = await nodeWith();
+  const guard = [...new TestSecrets(`${TOKEN}\n`).flags(), '--api-tokens-for', 'expensive'];
+  const source = await daemonOn(devnet, '--no-edi', ...FROM_ROOT, ...guard);
+  await source.reaches(TOP);
+  // There is no other way to a collection.
+  devnet.node.setFaults(
+    collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 30_000 }) as const),
+  );
+  const endpoint = `localhost:${source.grpcAddress.split(':')[1]}`;
+  const file = join(scratchDirectory(), 'metadata');
+  const send = (token: string): void =>
+    writeFileSync(file, `${endpoint} authorization: Bearer ${token}\n`, { mode: 0o600 });
+  send('another-token-0123456789');
+  const flags = ['--no-edi', '--start-height', String(TOP - 12), '--access-metadata-file', file];
+  const fed = await follower(devnet, scratchDirectory(), `grpcs://${endpoint}`, ...flags);
+  const why = `it does not accept what ${file} (access.metadataFile) has for it`;
+  await eventually(async () => (await peerOf(fed)).reason?.includes(why));
+  const refusal = /^(?:peer refuses us|peer refused the stream of the peer)$/;
+  expect(fed.program.logs().filter(({ msg }) => refusal.test(msg as string))).toHaveLength(1);
+  send(TOKEN);
+  const metrics = await fed.reaches(TOP);
+  expect(metrics.value('secret_reloads_total', { secret: 'node_metadata', outcome: 'changed' })).toBe(1);
+  const { stdout, stderr } = fed.program;
+  for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
+  expect(source.program.stdout).not.toContain(TOKEN);
 });

@@ -3,11 +3,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
+import { blocksOf } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';
 import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
-import { GrpcProbe } from '../support/grpcProbe.js';
+import { probeOn } from '../support/grpcProbe.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 import type { DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
@@ -20,22 +21,16 @@ const whole = (node: DevnetHandle) => ({
   chainAt: () => node.chain,
 });
 
-const proofOf = async (daemon: DaemonHere) => (await daemon.status()).proof;
-
 /** What was stored on the word of the nodes, and is proven later: test/unit/finality/proofBackfill.test.ts and the simulation. */
 it('a daemon on a chain whose blocks can be proven gives documents from which another program proves a transaction, with and without a daemon', async () => {
   const node = await devnetForTest(chain);
   const dataDir = scratchDirectory();
   const daemon = await startDaemonHere(startArguments(node, dataDir, '--start-height', 'root'));
   await daemon.reaches(HEAD);
-  const filled = Array.from({ length: HEAD }, (_, height) => node.chain.block(height)).find(
-    ({ collections }) => collections.some(({ transactions }) => transactions.length > 1),
-  )!;
-  const collection = filled.collections.find(({ transactions }) => transactions.length > 1)!;
-  const looked = (await daemon.api(`/lookup/collection/${collection.id}`)).body as {
-    readonly collection: { readonly transactions: readonly { readonly id: string }[] };
-  };
-  const { id } = looked.collection.transactions.at(-1)!;
+  const { block: filled, collection } = blocksOf(node.chain, 0, HEAD - 1)
+    .flatMap((block) => block.collections.map((each) => ({ block, collection: each })))
+    .find(({ collection: { transactions } }) => transactions.length > 1)!;
+  const id = collection.transactionIds.toString('hex', 32, 64);
   const served = await daemon.api(`/proof/transaction/${id}?to=${HEAD}`);
   expect(served.status).toBe(200);
   const ask = () => runCommand(['prove', id, '--to', String(HEAD), ...storeFlags(dataDir)]);
@@ -49,9 +44,8 @@ it('a daemon on a chain whose blocks can be proven gives documents from which an
   const file = join(dataDir, 'proof.json');
   writeFileSync(file, stopped.stdout);
   const anchor = `${HEAD}:${node.chain.block(HEAD).id}`;
-  const proven = execFileSync(process.execPath, ['docs/examples/check-proof.mjs', file, anchor], {
-    encoding: 'utf8',
-  });
+  const example = ['docs/examples/check-proof.mjs', file, anchor];
+  const proven = execFileSync(process.execPath, example, { encoding: 'utf8' });
   expect(proven).toContain(`block ${filled.height}:${filled.id}`);
   expect(proven).toContain(`transaction ${id}`);
   const checked = (...args: string[]) => runCommand(['check-proof', file, ...args]);
@@ -92,9 +86,8 @@ describe('a daemon whose readers see only what is proven final', () => {
       ...{ startHead: MINORITY_FROM - 1, certificatesEvery: 1, minorityFrom: MINORITY_FROM },
     });
     const dataDir = scratchDirectory();
-    const daemon = await startDaemonHere(
-      startArguments(node, dataDir, ...flags, '--ready-max-lag', '5', '--index-accounts'),
-    );
+    const soon = ['--ready-max-lag', '5', '--index-accounts'];
+    const daemon = await startDaemonHere(startArguments(node, dataDir, ...flags, ...soon));
     await proven(daemon, PROVEN);
     expect((await daemon.health('/readyz')).status).toBe(200);
     const stream = await EventReader.open(`${daemon.apiUrl}/events?from=${PROVEN - 1}`);
@@ -116,18 +109,12 @@ describe('a daemon whose readers see only what is proven final', () => {
     expect((await daemon.api(`/v1/blocks/${id}`)).status).toBe(404);
     expect((await daemon.api(`/explain/${PROVEN + 1}`)).body).toMatchObject({ stage: 'awaiting_proof' });
     expect((await daemon.api(`/v1/blocks?height=${PROVEN}`)).body).toMatchObject([{ proven: true }]);
-    const grpc = new GrpcProbe(daemon.grpcAddress);
-    const latest = await grpc.call('GetLatestBlock', {});
-    grpc.close();
-    expect(latest).toMatchObject({
+    expect(await probeOn(daemon.grpcAddress).call('GetLatestBlock')).toMatchObject({
       block: { height: String(PROVEN) },
       metadata: { latest_finalized_height: String(PROVEN) },
     });
-    const events = await stream.first(2);
-    expect(events.map(({ data }) => data)).toMatchObject([
-      { height: PROVEN - 1, proven: true },
-      { height: PROVEN, proven: true },
-    ]);
+    const events = (await stream.first(2)).map(({ data }) => data);
+    expect(events).toMatchObject([PROVEN - 1, PROVEN].map((height) => ({ height, proven: true })));
     stream.close();
     expect(await daemon.program.stop()).toBe(0);
 
@@ -140,10 +127,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     await node.close();
     const alone = await startDaemonHere(startArguments(node, dataDir, ...flags));
     await proven(alone, PROVEN);
-    expect((await alone.api('/status')).body).toMatchObject({
-      latestIndexed: PROVEN,
-      proof: { provenHeight: PROVEN },
-    });
+    expect(await alone.status()).toMatchObject({ latestIndexed: PROVEN, proof: { provenHeight: PROVEN } });
     expect(await heightOf(alone, `height=${PROVEN}`)).toBe(PROVEN);
     await alone.program.stop();
   });
@@ -162,7 +146,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     const daemon = await start();
     expect(await snapshots(daemon)).toBe(0);
 
-    const { anchor } = await proofOf(daemon);
+    const { anchor } = (await daemon.status()).proof;
     expect(anchor).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
     const served = await daemon.api('/proof/block/40');
     expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });

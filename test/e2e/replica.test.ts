@@ -6,7 +6,6 @@ import { asAdmin } from '../support/postgresServer.js';
 import { eventually } from '../support/program.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
-import { TcpFaults } from '../support/tcpFaults.js';
 import { refused } from '../support/refusal.js';
 
 describe('readers that use a replica', { timeout: 120_000 }, () => {
@@ -31,8 +30,7 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
       postgresOf(url),
       `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`,
     );
-    const way = await TcpFaults.before(replica.href);
-    atEnd(() => way.close());
+    const way = await postgres.faultsBefore(replica.href);
     const daemon = await start('--api-store', way.url, '--ready-max-lag', '4');
     atEnd(async () => {
       await daemon.program.stop();

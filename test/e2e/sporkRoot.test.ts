@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 import { programPath, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program } from '../support/program.js';
-import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 
 const ROOT = 100;
 const HEAD = ROOT + 20;
@@ -49,4 +49,15 @@ it('a chain with another root than the spork table names is refused, and the rig
       expect(refused.stderr).toContain(other);
     }),
   );
+});
+
+it('a question about a height of an earlier spork dials nobody', async () => {
+  // The real table of mainnet, whose historic nodes are not to be reached from a test.
+  const heads = { rootHeight: 200_000_000, startHead: 200_000_010, paused: true };
+  const node = await devnetForTest({ seed: 31, chainId: 'flow-mainnet', ...heads });
+  const daemon = await daemonOn(node, '--network', 'mainnet', '--start-height', 'root');
+  await daemon.reaches(heads.startHead);
+  for (const height of [7_601_063, 40_171_634, 137_390_145])
+    expect((await daemon.api(`/explain/${height}`)).body).toMatchObject({ stage: 'below_first_indexed' });
+  expect((await daemon.status()).endpoints.map(({ name }) => name)).toEqual([node.address]);
 });

@@ -3,6 +3,7 @@ import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:h
 import { connect, createServer } from 'node:net';
 import type { Server, Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
+import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';
 
 /** What the network between a daemon and its node does. */
@@ -59,7 +60,7 @@ export class FaultProxy {
   #identity: Identity | undefined;
   #port = 0;
 
-  constructor(target: { readonly port: number }, identity?: Identity) {
+  private constructor(target: { readonly port: number }, identity?: Identity) {
     this.#target = target.port;
     this.#identity = identity;
     this.#server = createServer((socket) => this.#accept(socket));
@@ -71,11 +72,18 @@ export class FaultProxy {
     this.#impostor.on('sessionError', () => undefined);
   }
 
-  async start(): Promise<this> {
+  /** Until the end of the test. */
+  static async before(target: { readonly port: number }, identity?: Identity): Promise<FaultProxy> {
+    const proxy = new FaultProxy(target, identity);
+    await proxy.#listen();
+    atEnd(() => proxy.#close());
+    return proxy;
+  }
+
+  async #listen(): Promise<void> {
     // While it refuses connections nobody else may be there.
     this.#port ||= await lastingPort();
     await new Promise<void>((resolve) => this.#server.listen(this.#port, '127.0.0.1', resolve));
-    return this;
   }
 
   get port(): number {
@@ -87,7 +95,7 @@ export class FaultProxy {
     this.#identity = identity ?? this.#identity;
     const before = this.#weather;
     this.#weather = weather;
-    if (before.kind === 'refused' && weather.kind !== 'refused') await this.start();
+    if (before.kind === 'refused' && weather.kind !== 'refused') await this.#listen();
     switch (weather.kind) {
       case 'refused':
         this.#cutAll();
@@ -125,7 +133,7 @@ export class FaultProxy {
     }
   }
 
-  async close(): Promise<void> {
+  async #close(): Promise<void> {
     this.#cutAll();
     this.#impostor.close();
     await new Promise((resolve) => this.#server.close(resolve));

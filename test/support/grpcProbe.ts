@@ -3,6 +3,7 @@ import { Client, credentials, Metadata, status } from '@grpc/grpc-js';
 import type { ChannelOptions, ClientReadableStream, ServiceError } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { Arrivals } from './arrivals.js';
+import { atEnd } from './cleanup.js';
 
 const DEADLINE_MS = 30_000;
 const MAX_MESSAGE_BYTES = 64 * 1024 * 1024;
@@ -23,12 +24,6 @@ export type Message = Readonly<Record<string, unknown>>;
 interface Status {
   readonly code: string;
   readonly details: string;
-}
-
-/** How a call ended that was not answered. */
-export interface GrpcRefusal extends Status {
-  /** The trailing metadata, one text per key. */
-  readonly metadata: Readonly<Record<string, string>>;
 }
 
 interface Method {
@@ -147,6 +142,13 @@ export class GrpcProbe {
   }
 }
 
+/** One until the end of the test. */
+export function probeOn(...how: ConstructorParameters<typeof GrpcProbe>): GrpcProbe {
+  const probe = new GrpcProbe(...how);
+  atEnd(() => probe.close());
+  return probe;
+}
+
 /** Reads a stream as fast as it comes. It may end with a ServiceError. */
 export class StreamReader extends Arrivals<Message> {
   readonly stream: ClientReadableStream<Message>;
@@ -178,7 +180,7 @@ export class StreamReader extends Arrivals<Message> {
 }
 
 /** How a call ended that is expected to be refused. */
-export async function refusalOf(call: Promise<unknown>): Promise<GrpcRefusal> {
+export async function refusalOf(call: Promise<unknown>) {
   const error = await call.then(
     (answer) => {
       throw new Error(`answered: ${JSON.stringify(answer)}`);
@@ -190,6 +192,7 @@ export async function refusalOf(call: Promise<unknown>): Promise<GrpcRefusal> {
   return {
     code: status[error.code],
     details: error.details,
+    /** The trailing metadata, one text per key. */
     metadata: Object.fromEntries(
       sent.flatMap(([key, value]) => (value === undefined ? [] : [[key, String(value)]])),
     ),

@@ -8,16 +8,6 @@ import { asAdmin } from './postgresServer.js';
 
 const DEBIAN = '/usr/lib/postgresql';
 
-/** A streaming replica of a server that the tests have started. */
-export interface PostgresReplicaServer {
-  /** The replica of the database of a URL. */
-  urlOf(url: string): string;
-  /** Takes no more of what the other has written, until it is let. */
-  pause(): Promise<void>;
-  resume(): Promise<void>;
-  close(): Promise<void>;
-}
-
 /** The program that makes replicas, where it is installed; the npm package with the other programs lacks it. */
 export function replicaMaker(): string | undefined {
   if (!existsSync(DEBIAN)) return undefined;
@@ -26,8 +16,8 @@ export function replicaMaker(): string | undefined {
     .find((binaries) => existsSync(join(binaries, 'pg_basebackup')));
 }
 
-/** Makes one, and waits until it answers. `url`: of any database of the server. */
-export async function startReplica(url: string, binaries: string): Promise<PostgresReplicaServer> {
+/** A streaming replica of a server that the tests have started, which answers. `url`: of any database of the server. */
+export async function startReplica(url: string, binaries: string) {
   const { rows } = await asAdmin(url, 'SHOW data_directory');
   const { uid, gid } = statSync((rows[0] as { data_directory: string }).data_directory);
   const user = process.getuid?.() === 0 ? { uid, gid } : {};
@@ -52,12 +42,9 @@ export async function startReplica(url: string, binaries: string): Promise<Postg
   };
   return {
     urlOf,
-    pause: async () => {
-      await asAdmin(urlOf(url), 'SELECT pg_wal_replay_pause()');
-    },
-    resume: async () => {
-      await asAdmin(urlOf(url), 'SELECT pg_wal_replay_resume()');
-    },
+    /** Takes no more of what the other has written, until it is let. */
+    pause: () => asAdmin(urlOf(url), 'SELECT pg_wal_replay_pause()'),
+    resume: () => asAdmin(urlOf(url), 'SELECT pg_wal_replay_resume()'),
     close: () => server.close(),
   };
 }

@@ -64,6 +64,8 @@ export interface RunAs {
   readonly script?: readonly string[];
   /** Whether anything may be typed. */
   readonly stdin?: 'ignore' | 'pipe';
+  /** In a process group of its own. */
+  readonly detached?: boolean;
   /** Other places for standard output and standard error. */
   readonly outputs?: readonly ['pipe' | number | Socket, 'pipe' | number | Socket];
 }
@@ -77,7 +79,13 @@ export class Program extends Printed {
   constructor(
     args: readonly string[],
     environment: Readonly<Record<string, string>> = {},
-    { wrapper = [], script = [programPath], stdin = 'ignore', outputs = ['pipe', 'pipe'] }: RunAs = {},
+    {
+      wrapper = [],
+      script = [programPath],
+      stdin = 'ignore',
+      outputs = ['pipe', 'pipe'],
+      detached = false,
+    }: RunAs = {},
   ) {
     super();
     const inherited = Object.fromEntries(
@@ -88,6 +96,7 @@ export class Program extends Printed {
       cwd: root,
       env: { ...inherited, ...environment },
       stdio: [stdin, ...outputs],
+      detached,
     });
     for (const output of ['stdout', 'stderr'] as const) {
       this.child[output]?.setEncoding('utf8').on('data', (chunk: string) => this.print(output, chunk));

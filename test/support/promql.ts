@@ -1,14 +1,8 @@
-/** A selector of a query: the metric and its matchers. */
-export interface Selector {
-  readonly metric: string;
-  readonly matchers: readonly { readonly label: string; readonly operator: string; readonly value: string }[];
-}
-
 const METRIC = /\b(flow_collection_indexer_\w+|process_\w+|nodejs_\w+|up|ALERTS)\b(?:\{([^}]*)\})?/g;
 const MATCHER = /(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"/g;
 
-/** The metrics that a query reads. Prometheus itself is the judge of its grammar (`npm run test:promtool`). */
-export function selectorsIn(expr: string): readonly Selector[] {
+/** The metrics that a query reads, each with its matchers. Prometheus itself is the judge of its grammar (`npm run test:promtool`). */
+export function selectorsIn(expr: string) {
   return [...expr.matchAll(METRIC)].map(([, metric = '', inside = '']) => ({
     metric,
     matchers: [...inside.matchAll(MATCHER)].map(([, label = '', operator = '', value = '']) => ({

@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
 import { decodeExecutionResult, toIdentifier } from '../../src/flow/index.js';
-import type { ExecutionResult, Identifier } from '../../src/flow/index.js';
 import { loadMessages } from './flowWire.js';
 
 // What a small network of the reference implementation served, and what that implementation computes of random values.
@@ -32,23 +31,8 @@ export interface ProtocolStateEntry {
   };
 }
 
-/** A full block as a node served it. */
-export interface RecordedBlock {
-  readonly height: number;
-  readonly id: Identifier;
-  readonly parentId: Identifier;
-  readonly view: number;
-  readonly parentView: number;
-  readonly parentVoterIndices: Uint8Array;
-  readonly parentVoterSigData: Uint8Array;
-  readonly protocolStateId: Identifier;
-  readonly seals: readonly { readonly blockId: Identifier; readonly resultId: Identifier }[];
-  readonly results: readonly ExecutionResult[];
-  readonly resultIds: readonly Identifier[];
-}
-
 /** Three runs of blocks of the recorded network, with the events of its first change of epoch, at height 391. */
-export function recordedBlocks(): RecordedBlock[] {
+export function recordedBlocks() {
   const lines = gunzipSync(file('epoch-blocks.jsonl.gz')).toString().trim().split('\n');
   const response = messages('flow.access.BlockResponse');
   return lines.map((line) => {
@@ -60,7 +44,7 @@ export function recordedBlocks(): RecordedBlock[] {
 }
 
 /** `flow.entities.Block` as protobufjs decodes it. */
-export function recordedBlock(block: WireBlock): RecordedBlock {
+export function recordedBlock(block: WireBlock) {
   const result = messages('flow.entities.ExecutionResult');
   const header = block.block_header;
   return {

@@ -30,15 +30,11 @@ export function blockVector(version: 'v0.42' | 'v0.51'): BlockVector {
   return { ...vector, block: { header, payload: Payload as Json } };
 }
 
-export interface RecordedBlock {
-  readonly height: number;
-  /** `flow.entities.Block` in full form, and where it was recorded in light form. */
-  readonly full: Buffer;
-  readonly light: Buffer | undefined;
-}
-
-/** Blocks of a network of flow-go's own nodes, about its start, an epoch's border and some outages. */
-export function recordedBlocks(): RecordedBlock[] {
+/**
+ * Blocks of a network of flow-go's own nodes, about its start, an epoch's border and some outages: `flow.entities.Block` in full
+ * form, and where it was recorded in light form.
+ */
+export function recordedBlocks() {
   return gunzipSync(readFileSync(join(directory, 'network-blocks.jsonl.gz')))
     .toString()
     .trim()

@@ -24,10 +24,15 @@ export class RawNode {
   /** Paths of the calls that came, in order; those by which it is asked who it is left out. */
   readonly calls: string[] = [];
   readonly #handlers: Readonly<Record<string, RawHandler>>;
+  readonly #credentials: ServerCredentials;
   #server: Server | undefined;
 
-  constructor(handlers: Readonly<Record<string, RawHandler>>) {
+  constructor(
+    handlers: Readonly<Record<string, RawHandler>>,
+    credentials = ServerCredentials.createInsecure(),
+  ) {
     this.#handlers = handlers;
+    this.#credentials = credentials;
   }
 
   /** Until the end of the test. */
@@ -67,7 +72,7 @@ export class RawNode {
     const version = new WireWriter().element(1, info).finish();
     register('/flow.access.AccessAPI/GetNodeVersionInfo', (call) => answer(call, version), false);
     this.port = await new Promise<number>((resolve, reject) => {
-      server.bindAsync(`127.0.0.1:${this.port}`, ServerCredentials.createInsecure(), (error, port) =>
+      server.bindAsync(`127.0.0.1:${this.port}`, this.#credentials, (error, port) =>
         error === null ? resolve(port) : reject(error),
       );
     });

@@ -4,18 +4,17 @@ import { atEnd } from './cleanup.js';
 import { asItIs, RawNode } from './rawNode.js';
 import type { RawHandler } from './rawNode.js';
 
-/** Gives what an indexer answers, as `change` makes it, but for calls that it does not know. */
-export async function relayedPeer(
+/** Every call, as the node behind answers it until the end of the test; `change`: of what it answers. */
+export function relayedFrom(
   source: string,
-  change: (method: string, answer: Buffer) => Buffer,
-  unknown: readonly string[] = [],
-): Promise<RawNode> {
+  change: (method: string, answer: Buffer) => Buffer = (_, answer) => answer,
+): Record<string, RawHandler> {
   const client = new Client(source, credentials.createInsecure());
+  atEnd(() => client.close());
   const handlers: Record<string, RawHandler> = {};
   for (const definition of Object.values(loadProtocol())) {
     if ('format' in definition) continue;
     for (const [method, { path }] of Object.entries(definition)) {
-      if (unknown.includes(method)) continue;
       handlers[path] = (call, request) => {
         const changed = (answer: Buffer) => change(method, answer);
         const relayed = client.makeServerStreamRequest(path, asItIs, changed, request);
@@ -26,7 +25,15 @@ export async function relayedPeer(
       };
     }
   }
-  const node = await RawNode.start(handlers);
-  atEnd(() => client.close());
-  return node;
+  return handlers;
+}
+
+/** Gives what an indexer answers, as `change` makes it, but for a call that it does not know. */
+export function relayedPeer(
+  source: string,
+  change?: (method: string, answer: Buffer) => Buffer,
+  unknown?: string,
+): Promise<RawNode> {
+  const known = Object.entries(relayedFrom(source, change)).filter(([path]) => !path.endsWith(`/${unknown}`));
+  return RawNode.start(Object.fromEntries(known));
 }

@@ -6,7 +6,7 @@ import { systemClock } from '../../src/runtime/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
-import { GrpcProbe } from './grpcProbe.js';
+import { probeOn } from './grpcProbe.js';
 import { IndexedChain } from './indexedChain.js';
 import type { Heads } from './indexedChain.js';
 import { RecordingLogger } from './recordingLogger.js';
@@ -49,12 +49,7 @@ export async function grpcOver(...ground: Parameters<typeof grpcServerOver>) {
   await parts.server.start();
   const { port } = parts.server.address();
   const address = `127.0.0.1:${port}`;
-  const probe = (): GrpcProbe => {
-    const made = new GrpcProbe(address);
-    atEnd(() => made.close());
-    return made;
-  };
-  return { ...parts, port, address, probe };
+  return { ...parts, port, address, probe: () => probeOn(address) };
 }
 
 /** The same over a store in memory that holds a chain, all of it indexed, and sealed unless it is told otherwise. */

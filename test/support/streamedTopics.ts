@@ -11,17 +11,10 @@ export interface AskedOfNode {
 }
 
 /** As much of a node's WebSocket API as the tests ask for: what became of a transaction, and the events of blocks. */
-export function streamTopics(
-  node: RestNode,
-  path = '/v1/ws',
-): {
-  readonly asked: AskedOfNode[];
-  readonly sockets: WebSocket[];
-  /** Of the handshakes. */
-  readonly headers: IncomingHttpHeaders[];
-} {
+export function streamTopics(node: RestNode, path = '/v1/ws') {
   const asked: AskedOfNode[] = [];
   const sockets: WebSocket[] = [];
+  /** Of the handshakes. */
   const headers: IncomingHttpHeaders[] = [];
   node.speak(path, (socket, given) => {
     sockets.push(socket);

@@ -1,7 +1,6 @@
 import type { FaultRule } from '../../../src/devnet/index.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { FaultProxy } from '../../support/faultProxy.js';
-import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
@@ -19,8 +18,7 @@ export const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransac
 export const nodeScenes: Scenes = {
   unreachable: async (stage) => {
     const devnet = await devnetForTest({ ...chain, blockIntervalMs: 200, paused: false });
-    const proxy = await new FaultProxy(devnet).start();
-    atEnd(() => proxy.close());
+    const proxy = await FaultProxy.before(devnet);
     const node = { address: `127.0.0.1:${proxy.port}` };
     const instance = await stage.start(node, scratchDirectory(), ['--start-height', '0']);
     await stage.daemon(instance).ready();

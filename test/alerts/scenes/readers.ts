@@ -1,4 +1,4 @@
-import { GrpcProbe } from '../../support/grpcProbe.js';
+import { probeOn } from '../../support/grpcProbe.js';
 import { atEnd } from '../../support/cleanup.js';
 import { pause } from '../Stage.js';
 import type { Scenes } from '../Stage.js';
@@ -14,8 +14,7 @@ export const readerScenes: Scenes = {
     atEnd(() => follower.abort());
     const events = await fetch(`${daemon.apiUrl}/events`, { signal: follower.signal });
     void events.body?.pipeTo(new WritableStream(), { signal: follower.signal }).catch(() => undefined);
-    const probe = new GrpcProbe(daemon.grpcAddress);
-    atEnd(() => probe.close());
+    const probe = probeOn(daemon.grpcAddress);
     for (let round = 0; round < ROUNDS; round += 1) {
       for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere']) {
         await fetch(daemon.apiUrl + path);
