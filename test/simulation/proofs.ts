@@ -109,7 +109,10 @@ function liesOf(dice: Dice, quietAtMs: number, isRefuted: boolean): FaultRule[] 
   });
 }
 
-/** All of a spork's nodes may hide what proves its blocks, or be away while the others do: then they are taken on trust. */
+/**
+ * All of a spork's nodes may hide what proves its blocks, or be away or not have a block yet while the others do: then it is
+ * taken on trust.
+ */
 export function mayLackProof(
   { config, endpoints, events, falseSpork, provenFrom }: Scenario,
   stretch: Stretch,
@@ -122,11 +125,12 @@ export function mayLackProof(
   const nodes = [...endpoints.entries()].filter(
     ([, { name, spork: its }]) => its === spork && !config.peers.includes(name),
   );
-  const isSteadfast = ([index, { faults, link }]: readonly [number, EndpointPlan]): boolean =>
+  const isSteadfast = ([index, { backends, faults, link }]: readonly [number, EndpointPlan]): boolean =>
     faults.length === 0 &&
+    backends.every(({ lagHeights }) => lagHeights === 0) &&
     link.slowShare + link.lossShare === 0 &&
     index !== falseSpork?.endpoint &&
-    !events.some(({ event }) => 'endpoint' in event && event.endpoint === index && event.kind !== 'lag');
+    !events.some(({ event }) => 'endpoint' in event && event.endpoint === index);
   return nodes.some(([, { faults }]) => faults.some(hidesProof)) && !nodes.some(isSteadfast);
 }
 

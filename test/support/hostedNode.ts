@@ -43,7 +43,7 @@ export class HostedNode extends RawNode {
       },
     ]);
     const tls = ServerCredentials.createSsl(null, [identity]);
-    const node = new HostedNode(Object.fromEntries(guarded), undefined, tls);
+    const node = new HostedNode(Object.fromEntries(guarded), tls);
     node.port = await lastingPort();
     await node.start();
     atEnd(() => node.stop());

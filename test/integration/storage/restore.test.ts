@@ -19,7 +19,7 @@ import { fault } from '../../support/refusal.js';
 import { RestNode } from '../../support/restNode.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
 import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, repairAt, sealed, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
+import { begin, repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
 import { rawEntries, withRawDatabase } from '../../support/rawStore.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { WorkSignal } from '../../../src/jobqueue/index.js';
+import { JobConsumer, MemoryProgress, WorkSignal } from '../../../src/jobqueue/index.js';
 import { Bench, range, settle } from './bench.js';
 import type { BenchOptions } from './bench.js';
 
@@ -9,22 +9,41 @@ async function act(bench: Bench, steps: string): Promise<void> {
     if (step.startsWith('+')) await bench.push(Number(step.slice(1)));
     else if (step.endsWith('*')) await bench.finish(Number(step.slice(0, -1)));
     else if (step === 'stop') void bench.consumer.stop();
-    else if (step === 'check') await bench.check();
+    else if (step === 'check') {
+      bench.consumer.check();
+      await settle();
+    }
   }
 }
 
 const ahead5 = { maxSearchAhead: 5 };
+const from2 = { stored: 2 };
 const four = { stored: 2, maxProcessing: 4 };
+const three = '+1 +2 +3 +4 3*';
 
 type Case = [name: string, steps: string, called: number[], progress: number, options?: BenchOptions];
 
+// Numbered, so that a case can be named.
 const cases: readonly Case[] = [
+  ['1: start, no jobs', '', [], 0],
   ['2: start with stored 5, no jobs', '', [], 5, { stored: 5 }],
+  ['3: one job', '+1', [1], 0],
+  ['4: one job, done', '+1 1*', [1], 1],
+  ['5: two jobs, done in order', '+1 +2 1* 2*', [1, 2], 2],
   ['6: no more than maxProcessing run', '+1 +2 +3 +4', [1, 2, 3], 0],
   ['7a: maxSearchAhead 5 holds job 6 back while job 1 is open', '+5 2* 3* 4* 5* +6', range(1, 5), 0, ahead5],
   ['7b: job 1 closes the gap and the window slides', '+5 2* 3* 4* 5* +6 +7 1*', range(1, 7), 5, ahead5],
+  ['11: a new job takes the free slot, and the next one waits', `${three} 2* +5 +6`, range(1, 5), 0],
+  ['12: progress passes all that was done above the gap', `${three} 2* +5 1*`, range(1, 5), 3],
   ['14: four jobs, done in another order', '+1 +2 +3 +4 3* 4* 1* 2*', range(1, 4), 4],
   ['15: after stop a running job still moves progress', '+1 +2 +3 +4 stop 1*', range(1, 3), 1],
+  [
+    '17: 3 and 5 running, 4 and 6..11 done: takes only 12',
+    '+11 4* 6* 7* 8* 9* 10* 11* +12 +13',
+    range(3, 12),
+    2,
+    from2,
+  ],
   // Three slots cannot come into this state, for 7 starts only when one of them is free; four can.
   [
     '18: 3, 5 and 6 running, the others to 12 done: takes no more than one',
@@ -33,13 +52,17 @@ const cases: readonly Case[] = [
     2,
     four,
   ],
+  ['19a: the search bound counts from progress', '+20 4* 6* 7*', range(3, 7), 2, { ...four, ...ahead5 }],
+  ['19b: in the same pass', '+20 4* 6* 7* 3*', range(3, 9), 4, { ...four, ...ahead5 }],
+  ['19c: however far that is', '+20 4* 6* 7* 3* 5*', range(3, 11), 7, { ...four, ...ahead5 }],
   [
-    '19: the search bound counts from progress, however far that moves in a pass',
-    '+20 4* 6* 7* 3* 5*',
+    '20: 3 and 11 running, the rest done: takes none',
+    '+11 4* 5* 6* 7* 8* 9* 10* check',
     range(3, 11),
-    7,
-    { ...four, ...ahead5 },
+    2,
+    from2,
   ],
+  ['21: 3 and 5 done, 4 and 6 running: takes 7', '+8 5* 3*', range(3, 7), 3, from2],
   ['25: with maxProcessing 1 strictly one at a time', '+20 1* 2*', range(1, 3), 2, { maxProcessing: 1 }],
 ];
 
@@ -54,7 +77,8 @@ describe('conformance of the job queue', () => {
   it('23: a check before start does nothing, and a stored progress wins over the default', async () => {
     const bench = new Bench({ stored: 100, defaultIndex: 10 });
     bench.available = 101;
-    await bench.check();
+    bench.consumer.check();
+    await settle();
     expect([bench.headReads, bench.called, bench.P]).toEqual([0, [], 100]);
     await bench.start();
     expect(bench.called).toEqual([101]);
@@ -70,30 +94,46 @@ describe('conformance of the job queue', () => {
     const wakeUp = new WorkSignal();
     let release: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => (release = resolve));
-    const bench = new Bench({ wakeUp, progress: { processedIndex: () => gate.then(() => 0) } });
+    let headReads = 0;
+    const queue = new JobConsumer(
+      { maxProcessing: 3, maxSearchAhead: 0 },
+      {
+        wakeUp,
+        progress: { processedIndex: () => gate.then(() => 0) },
+        jobs: { head: () => ((headReads += 1), 0), atIndex: () => undefined },
+        worker: { run: () => undefined },
+      },
+    );
     const stop = new AbortController();
-    const ended = bench.consumer.run(stop.signal);
+    const ended = queue.run(stop.signal);
     for (let i = 0; i < 5; i += 1) wakeUp.notify();
     await settle();
-    expect(bench.headReads).toBe(0);
+    expect(headReads).toBe(0);
     release();
-    await bench.consumer.ready;
-    expect(bench.headReads).toBe(1);
+    await queue.ready;
+    expect(headReads).toBe(1);
     await settle();
-    expect(bench.headReads).toBe(2);
+    expect(headReads).toBe(2);
     stop.abort();
     await ended;
   });
 
   it('27: the runner rejects with it, without waiting for the jobs that hang', async () => {
-    const bench = new Bench({
-      wakeUp: new WorkSignal(),
-      work: async ({ index }) => {
-        if (index === 2) throw new Error('boom');
-        await new Promise(() => undefined);
+    const wakeUp = new WorkSignal();
+    const queue = new JobConsumer(
+      { maxProcessing: 3, maxSearchAhead: 0 },
+      {
+        wakeUp,
+        progress: new MemoryProgress(),
+        jobs: { head: () => 2, atIndex: (index) => ({ id: String(index) }) },
+        worker: {
+          run: async (job) => {
+            if (job.id === '2') throw new Error('boom');
+            await new Promise(() => undefined);
+          },
+        },
       },
-    });
-    bench.available = 2;
-    await expect(bench.consumer.run(new AbortController().signal)).rejects.toThrow('boom');
+    );
+    await expect(queue.run(new AbortController().signal)).rejects.toThrow('boom');
   });
 });

@@ -1,0 +1,124 @@
+import { daemonSettings } from '../../src/config/index.js';
+import { expect, it } from 'vitest';
+import { programVersion } from '../../src/app/index.js';
+import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
+import { scratchDirectory } from '../support/program.js';
+import { expectNoDamage } from '../support/provenStore.js';
+import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
+import { dumpStore, firstDifference } from '../support/storeDump.js';
+
+const ROOT = 1_000;
+const TOP = ROOT + 140;
+
+const odd = { ...profiles.mixed.odd, bigCollection: 301 };
+/** Every odd thing that the simulated chain knows, within few blocks, big collections included. */
+const chainOptions: ChainOptions = {
+  seed: 11,
+  rootHeight: ROOT,
+  profile: {
+    base: 'mixed',
+    odd: Object.fromEntries(Object.entries(odd).map(([kind, every]) => [kind, Math.ceil(every / 3)])),
+  },
+};
+const chain = new ChainGenerator(chainOptions);
+const blocks = blocksOf(chain, ROOT, TOP);
+const withCollections = blocks.filter(({ collections }) => collections.length > 0);
+const idsByHeight = new Map(
+  blocks.map(({ height, collections }) => [height, collections.map(({ id }) => id)]),
+);
+const distinctIds = new Set([...idsByHeight.values()].flat());
+
+/** A node whose head stands at TOP, all of it sealed and executed. */
+function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
+  return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
+}
+
+/** Indexes the whole chain with one daemon and stops it in good order; answers with its last metrics. */
+async function indexAll(
+  devnet: DevnetHandle,
+  dataDir: string,
+  flags: readonly string[],
+): Promise<ScrapedMetrics> {
+  const args = startArguments(devnet, dataDir, '--start-height', 'root', ...flags);
+  const daemon = await startDaemonHere(args);
+  await daemon.reaches(TOP);
+  const metrics = await daemon.scrapeUntil((scraped) => scraped.value('in_flight_heights') === 0);
+  expect(await daemon.program.stop()).toBe(0);
+  expect(daemon.program.stderr).toBe('');
+  return metrics;
+}
+
+/** The store is what the chain says, key by key and byte for byte, and `verify` agrees. */
+async function expectTheStore(dataDir: string, sporkId: string = chain.sporkId): Promise<void> {
+  const reference = scratchDirectory();
+  await writeReferenceStore(reference, blocks, {
+    chainId: chain.chainId,
+    createdBy: `flow-collection-indexer ${programVersion()}`,
+    sporks: [{ rootHeight: ROOT, sporkId }],
+  });
+  const stored = await dumpStore(dataDir);
+  expect(stored.length).toBeGreaterThan(blocks.length * 3);
+  expect(firstDifference(stored, await dumpStore(reference))).toBeUndefined();
+  expect(await expectNoDamage(dataDir)).toMatchObject({ range: { from: ROOT, to: TOP } });
+}
+
+/** Heights by the source of their last missing collection; all of them together are the chain. */
+function completed(metrics: ScrapedMetrics): { readonly requester: number; readonly edi: number } {
+  const by = (source: string): number => metrics.value('heights_completed_total', { source });
+  expect(by('none')).toBe(blocks.length - withCollections.length);
+  expect(by('requester') + by('edi')).toBe(withCollections.length);
+  return { requester: by('requester'), edi: by('edi') };
+}
+
+/** Calls by which a collection can be had. */
+function collectionCalls({ node }: DevnetHandle): number {
+  return ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction', 'GetTransactionsByBlockID'].reduce(
+    (sum, method) => sum + node.requests.count(method),
+    0,
+  );
+}
+
+// Nodes that grant few streams, execution data that lags, other windows and budgets: the simulation.
+it('is tried with every odd block that the simulated chain knows', () => {
+  const found = new Set(blocks.flatMap(({ odd }) => odd));
+  expect([...oddKinds].filter((kind) => !found.has(kind))).toEqual([]);
+});
+
+it('the requester alone with a node of the first days: no streams, no full collections, no version', async () => {
+  const devnet = await nodeWith({
+    streams: false,
+    fullCollections: false,
+    nodeVersionInfo: false,
+    executionData: false,
+  });
+  const dataDir = scratchDirectory();
+  const metrics = await indexAll(devnet, dataDir, []);
+
+  expect(completed(metrics)).toEqual({ requester: withCollections.length, edi: 0 });
+  // Those that were under way together when the first of them was answered UNIMPLEMENTED.
+  expect(devnet.node.requests.count('GetFullCollectionByID')).toBeLessThanOrEqual(
+    daemonSettings['requester.concurrency'].default,
+  );
+  expect(devnet.node.requests.count('GetCollectionByID')).toBeGreaterThanOrEqual(distinctIds.size);
+  expect(devnet.node.requests.count('SubscribeBlocksFromStartHeight')).toBeLessThan(3);
+  expect(devnet.node.requests.highestHeightAsked()).toBeLessThanOrEqual(TOP);
+  // Such a node does not tell its spork id; all else is the same.
+  await expectTheStore(dataDir, '');
+});
+
+it('execution data alone, from a node that leaves out the root block and system chunks, in little room', async () => {
+  const devnet = await nodeWith({
+    ...{ executionDataSubscriptions: 'deprecated', executionDataAtRoot: false, systemChunk: false },
+  });
+  const dataDir = scratchDirectory();
+  const flags = ['--edi-only', '--window', '7', '--max-in-flight-bytes', '1MiB'];
+  const metrics = await indexAll(devnet, dataDir, flags);
+
+  expect(completed(metrics)).toEqual({ requester: 0, edi: withCollections.length });
+  expect(collectionCalls(devnet)).toBe(0);
+  expect(metrics.value('collections_requested_total')).toBe(0);
+  await expectTheStore(dataDir);
+});
