@@ -153,6 +153,24 @@ describe('doctor', () => {
     expect(alone.saying('nodes', 'problem')).toMatch(/^No node serves blocks/);
     const beside = await examinedOn(blockless, '--access-node', poor.address);
     expect([beside.code, beside.saying('nodes', 'problem')]).toEqual([0, '']);
+
+    const rootless = await devnetForTest({
+      startHead: 5,
+      faults: [
+        { method: 'GetNodeVersionInfo', ...lacks },
+        { method: 'GetBlockByHeight', fault: 'error', code: 'NOT_FOUND', fromHeight: 0, toHeight: 0 },
+        { method: 'SubscribeBlocksFromStartHeight', ...lacks },
+      ],
+    });
+    const fromRoot = await examinedOn(rootless.address, '--start-height', 'root');
+    expect(fromRoot.code).toBe(78);
+    expect(fromRoot.saying('nodes', 'problem')).toMatch(
+      /^No node gives the root of .*a height for --start-h/,
+    );
+    expect((await examinedOn(rootless.address, '--start-height', '1')).code).toBe(0);
+    const young = await devnetForTest({ startHead: 5, nodeRootHeight: 3 });
+    const low = await examinedOn(young.address, '--start-height', '2');
+    expect(low.saying('nodes', 'warning')).toContain('begins at height 3, above the next height to index, 2');
   });
 
   it('counts planned heights once, however the plans overlap', async () => {

@@ -4,6 +4,7 @@ import { createMetrics } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
+import { askIdentity } from '../pool/identity/askIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { RpcClientOptions } from '../transport/RpcClient.js';
@@ -135,7 +136,10 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     // It sent an answer, or a refusal.
     const isReached = calls.some(({ outcome }) => outcome !== 'unavailable' && outcome !== 'deadline');
     const asksNode = isReached && (peer === undefined || isMirrored);
-    const version = asksNode ? await ask('GetNodeVersionInfo', () => node.getNodeVersionInfo()) : undefined;
+    const handshake = { clock, timeoutMs, isForeign: false, isIndexer: isMirrored, onAsked: () => undefined };
+    const { signal } = new AbortController();
+    const told = asksNode ? await outcomeOf(askIdentity(node, {}, signal, handshake)) : undefined;
+    const identity = told instanceof UpstreamError ? undefined : told;
     const beganAtMs = clock.now();
     const head = asksNode
       ? await ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(false))
@@ -143,7 +147,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     const headAskedAtMs = (beganAtMs + clock.now()) / 2;
     const sealed = head && (await ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
     // An index has no header of a block without a proof.
-    const at = head?.height ?? (isMirrored ? version?.nodeRootHeight : undefined);
+    const at = head?.height ?? (isMirrored ? identity?.lowestHeight : undefined);
     if (at !== undefined) await askData(at, sealed?.height ?? at);
     const from = peer === 'mirrored' ? at : peer?.fromHeight;
     if (isReached && from !== undefined)
@@ -155,7 +159,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     return {
       endpoint,
       isAnswering: isReached,
-      version,
+      identity,
       head,
       calls,
       chainId: parameters?.chainId ?? (head?.chainId === '' ? undefined : head?.chainId),

@@ -126,7 +126,7 @@ function heightsToCome(
 ): number | undefined {
   const head = headOf(surveys);
   if (head === undefined) return undefined;
-  const roots = surveys.flatMap(({ version }) => version?.sporkRootHeight ?? []);
+  const roots = surveys.flatMap(({ identity }) => identity?.sporkRootHeight ?? []);
   const root = roots.length === 0 ? head : Math.max(...roots);
   const begins = startHeight === 'latest' ? head : startHeight === 'root' ? root : startHeight;
   const { from: first, to: last } = coverage.at(-1) ?? { from: begins, to: begins - 1 };

@@ -52,10 +52,22 @@ export function checkNodes(
   const hasBlocks = serving.some(({ survey }) =>
     BLOCKS.some((method) => USEFUL.has(callOf(survey, method)?.outcome ?? 'served')),
   );
-  const noBlocks = 'No node serves blocks, so nothing is indexed; name an --access-node that does.';
-  const found = serving.length === 0 || hasBlocks ? ofEach : [...ofEach, problem('no_daemon', noBlocks)];
+  if (serving.length === 0) return ofEach;
+  const beginsAtRoot = config.startHeight === 'root' && stored.coverage.length === 0;
+  const found = those(
+    ...ofEach,
+    !hasBlocks &&
+      problem('no_daemon', 'No node serves blocks, so nothing is indexed; name an --access-node that does.'),
+    beginsAtRoot &&
+      serving.every(({ survey }) => survey.identity?.lowestHeight === undefined) &&
+      problem(
+        'configuration',
+        'No node gives the root of the live spork, where indexing is to begin; name an --access-node that has it, or a height ' +
+          'for --start-height.',
+      ),
+  );
   const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');
-  if (serving.length === 0 || !config.edi.enabled || offersFeed) return found;
+  if (!config.edi.enabled || offersFeed) return found;
   const none = 'No node sent execution data just now';
   const another = 'name an --edi-node that serves it';
   return [
@@ -97,16 +109,16 @@ function silence({ calls, endpoint }: NodeSurvey, flag: string): string {
 
 /** How its chain or spork differs from the configuration or the store; `undefined`: it does not. */
 function foreignTo(
-  { chainId, version }: NodeSurvey,
+  { chainId, identity }: NodeSurvey,
   wanted: string,
   sporks: StoredHeights['sporks'],
 ): string | undefined {
   if (chainId !== undefined && chainId !== wanted) return `serves ${chainId}, not ${wanted}`;
-  const known = sporks.find(({ rootHeight }) => rootHeight === version?.sporkRootHeight);
+  const known = sporks.find(({ rootHeight }) => rootHeight === identity?.sporkRootHeight);
   const areKnown =
-    version !== undefined && known !== undefined && known.sporkId !== '' && version.sporkId !== '';
-  if (!areKnown || known.sporkId === version.sporkId) return undefined;
-  return `gives spork ${version.sporkId} for root height ${known.rootHeight}, but the store has ${known.sporkId}`;
+    identity !== undefined && known !== undefined && known.sporkId !== '' && identity.sporkId !== '';
+  if (!areKnown || known.sporkId === identity.sporkId) return undefined;
+  return `gives spork ${identity.sporkId} for root height ${known.rootHeight}, but the store has ${known.sporkId}`;
 }
 
 function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
@@ -114,18 +126,24 @@ function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
 }
 
 /** What a usable node lacks, and where it is. */
-function checkNode(survey: NodeSurvey, { access }: DaemonConfig, { coverage }: StoredHeights): Finding[] {
-  const { chainId, endpoint, head, latencyMs, sealedHeight, version } = survey;
+function checkNode(
+  survey: NodeSurvey,
+  { access, startHeight }: DaemonConfig,
+  { coverage }: StoredHeights,
+): Finding[] {
+  const { chainId, endpoint, head, identity, latencyMs, sealedHeight } = survey;
   const node = `Node ${endpoint.name}`;
   const limited = survey.calls.find(({ outcome }) => outcome === 'rate_limited');
   const indexed = coverage.at(-1)?.to ?? Infinity;
-  const lowest = version === undefined ? 0 : Math.max(version.nodeRootHeight, version.sporkRootHeight);
+  const next = coverage.length === 0 && typeof startHeight === 'number' ? startHeight : indexed + 1;
+  const lowest = identity?.lowestHeight ?? 0;
+  const root = identity?.sporkRootHeight;
   const at =
     head === undefined
       ? 'does not report its head'
       : `is at height ${head.height}, sealed ${sealedHeight ?? 'unknown'}`;
-  const spork = version === undefined ? '' : `, spork root ${version.sporkRootHeight}`;
-  const software = version === undefined || version.semver === '' ? '' : ` ${version.semver}`;
+  const spork = root === undefined ? '' : `, spork root ${root}`;
+  const software = identity === undefined || identity.semver === '' ? '' : ` ${identity.semver}`;
   const took = latencyMs === undefined ? '' : `, ${Math.max(1, Math.round(latencyMs))} ms a call`;
   return those(
     ...lacks(survey),
@@ -140,9 +158,9 @@ function checkNode(survey: NodeSurvey, { access }: DaemonConfig, { coverage }: S
       warning(
         `${node} is at height ${head.height}, below the indexed height ${indexed}; wait until it has caught up, or name another --access-node.`,
       ),
-    lowest > indexed + 1 &&
+    lowest > next &&
       warning(
-        `${node} begins at height ${lowest}, above the next height to index, ${indexed + 1}; add an --access-node that has it (the ` +
+        `${node} begins at height ${lowest}, above the next height to index, ${next}; add an --access-node that has it (the ` +
           'daemon asks the nodes of earlier sporks in config/sporks.json by itself).',
       ),
     latencyMs !== undefined &&

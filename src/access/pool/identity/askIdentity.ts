@@ -24,6 +24,9 @@ const SILENT: ReadonlySet<UpstreamErrorKind> = new Set(['unavailable', 'deadline
 /** Longest wait for one answer before the next question is sent. */
 const NEXT_ASKED_AFTER_MS = 500;
 
+/** Our blocks, which the node should have. */
+type Compared = Pick<Expectation, 'watermark' | 'firstHeight' | 'storedBlock'>;
+
 /** What else to ask in the handshake, and how long to wait. */
 export interface Inquiry {
   readonly timeoutMs: number;
@@ -44,7 +47,7 @@ export interface Inquiry {
  */
 export async function askIdentity(
   node: AccessNode,
-  expectation: Expectation,
+  expectation: Compared,
   signal: AbortSignal,
   inquiry: Inquiry,
 ): Promise<NodeIdentity> {
@@ -56,7 +59,7 @@ export async function askIdentity(
 /** `isCut`: the connection was lost meanwhile. */
 async function askOnce(
   node: AccessNode,
-  expectation: Expectation,
+  expectation: Compared,
   signal: AbortSignal,
   inquiry: Inquiry,
 ): Promise<{ readonly identity: NodeIdentity; readonly isCut: boolean }> {
@@ -207,7 +210,7 @@ async function askZero(
  * block that is not finalized says nothing about the chain.
  */
 async function compareBlocks(
-  { storedBlock, watermark }: Expectation,
+  { storedBlock, watermark }: Compared,
   atWatermark: ReceivedBlock | UpstreamError | undefined,
   headHeight: number | undefined,
   blockAt: BlockAt,
@@ -232,7 +235,7 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
  * that falls silent meanwhile is asked all over again. Expected errors: `UpstreamError`.
  */
 async function sharedHeight(
-  { firstHeight, storedBlock }: Expectation,
+  { firstHeight, storedBlock }: Compared,
   differing: number,
   blockAt: BlockAt,
 ): Promise<number | undefined> {
