@@ -36,7 +36,8 @@ export function roomsBelow(room) {
  */
 const subFloors = {
   access: [
-    ['pool', 'survey'],
+    ['survey'],
+    ['pool'],
     ['node'],
     ['forwarding'],
     ['transport'],
