@@ -112,7 +112,9 @@ describe('doctor', () => {
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
     const foreign = await examinedOn(emulator.address);
     expect(foreign.code).toBe(76);
-    expect(foreign.saying('nodes', 'problem')).toContain('serves flow-emulator, not flow-localnet');
+    expect(foreign.saying('nodes', 'problem')).toContain(
+      'serves flow-emulator; --network devnet expects flow-localnet',
+    );
 
     const devnet = await node();
     const secret = (await HostedNode.before(devnet)).name;
@@ -221,7 +223,9 @@ describe('doctor', () => {
     const said = saying('nodes', 'warning');
     expect(said).toMatch(new RegExp(`Peer ${guarded.grpcAddress} refuses us: .*--access-metadata-file FILE`));
     expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is not an indexer`);
-    expect(said).toContain(`Peer ${emulator.address} serves flow-emulator, not flow-localnet`);
+    expect(said).toContain(
+      `Peer ${emulator.address} serves flow-emulator; --network devnet expects flow-localnet`,
+    );
     expect(said).toMatch(/Peer 127\.0\.0\.1:1 does not answer: .*or name another --peer/);
 
     const older = await relayedPeer(source.grpcAddress, undefined, 'GetProvableBlock');

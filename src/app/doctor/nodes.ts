@@ -2,7 +2,6 @@ import { PROVABLE } from '../../access/index.js';
 import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatDuration } from '../../observability/index.js';
-import { nothingStored } from './store.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
@@ -13,6 +12,7 @@ const SLOW_MS = 1_000;
 const MAX_SAID = 600;
 /** The clock of a block's proposer may be ahead by this much. */
 const AHEAD_MS = 3_000;
+const PUBLIC: readonly string[] = ['mainnet', 'testnet'];
 /** A public network has a block every second or so; an older newest block means a wrong clock, or a halted chain. */
 const BEHIND_MS = 60_000;
 
@@ -39,7 +39,7 @@ export function checkNodes(
 ): Finding[] {
   const judged = surveys.map((survey) => ({
     survey,
-    unusable: whyUnusable(survey, config, '--access-node', stored),
+    unusable: whyUnusable(survey, config, '--access-node'),
   }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);
   const ofEach = judged.flatMap(({ survey, unusable }) => {
@@ -84,12 +84,11 @@ const USEFUL: ReadonlySet<CallSurvey['outcome']> = new Set(['served', 'quiet', '
 /** Why nothing can be had of a node or a peer, in words that follow its name; `undefined`: it is of use. */
 function whyUnusable(
   survey: NodeSurvey,
-  { chainId, network }: DaemonConfig,
+  { network }: DaemonConfig,
   flag: '--access-node' | '--peer',
-  { sporks }: Pick<StoredHeights, 'sporks'> = nothingStored,
 ): Finding | undefined {
   if (!survey.isAnswering) return problem('no_daemon', `does not answer: ${silence(survey, flag)}.`);
-  const foreign = foreignTo(survey, chainId, sporks);
+  const { foreign } = survey;
   if (foreign !== undefined)
     return problem('foreign', `${foreign}; name a ${flag} of ${network}, or the --network of this one.`);
   const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
@@ -107,20 +106,6 @@ function silence({ calls, endpoint }: NodeSurvey, flag: string): string {
   return `${why}; check that it runs and can be reached from here (address, port, firewall), or name another ${flag}`;
 }
 
-/** How its chain or spork differs from the configuration or the store; `undefined`: it does not. */
-function foreignTo(
-  { chainId, identity }: NodeSurvey,
-  wanted: string,
-  sporks: StoredHeights['sporks'],
-): string | undefined {
-  if (chainId !== undefined && chainId !== wanted) return `serves ${chainId}, not ${wanted}`;
-  const known = sporks.find(({ rootHeight }) => rootHeight === identity?.sporkRootHeight);
-  const areKnown =
-    identity !== undefined && known !== undefined && known.sporkId !== '' && identity.sporkId !== '';
-  if (!areKnown || known.sporkId === identity.sporkId) return undefined;
-  return `gives spork ${identity.sporkId} for root height ${known.rootHeight}, but the store has ${known.sporkId}`;
-}
-
 function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
   return calls.find((call) => call.method === method);
 }
@@ -131,7 +116,7 @@ function checkNode(
   { access, startHeight }: DaemonConfig,
   { coverage }: StoredHeights,
 ): Finding[] {
-  const { chainId, endpoint, head, identity, latencyMs, sealedHeight } = survey;
+  const { endpoint, head, identity, latencyMs, sealedHeight } = survey;
   const node = `Node ${endpoint.name}`;
   const limited = survey.calls.find(({ outcome }) => outcome === 'rate_limited');
   const indexed = coverage.at(-1)?.to ?? Infinity;
@@ -168,8 +153,12 @@ function checkNode(
       warning(
         `${node} takes ${Math.round(latencyMs)} ms for a call; name a nearer --access-node, or expect slow catching up.`,
       ),
-    ok(`${node}${software} (${chainId ?? 'chain unknown'}${spork}, ${secrecyOf(endpoint)}) ${at}${took}.`),
+    ok(`${node}${software} (${chainOf(survey)}${spork}, ${secrecyOf(endpoint)}) ${at}${took}.`),
   );
+}
+
+function chainOf({ identity }: NodeSurvey): string {
+  return identity === undefined || identity.chainId === '' ? 'chain unknown' : identity.chainId;
 }
 
 function secrecyOf({ tls }: Endpoint): string {
@@ -200,7 +189,7 @@ export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[])
   const found = surveys.map((survey) => {
     const peer = `Peer ${survey.endpoint.name}`;
     const trouble = peerTrouble(survey, config);
-    const about = `${survey.chainId ?? 'chain unknown'}, ${secrecyOf(survey.endpoint)}`;
+    const about = `${chainOf(survey)}, ${secrecyOf(survey.endpoint)}`;
     return trouble === undefined ? ok(`${peer} (${about}) sends its blocks.`) : warning(`${peer} ${trouble}`);
   });
   if (config.accessNodes.length > 0 || found.some(({ verdict }) => verdict === 'ok')) return found;
@@ -225,11 +214,8 @@ function peerTrouble(survey: NodeSurvey, config: DaemonConfig): string | undefin
   return sends ? undefined : `sent no block just now: ${brief(stream?.said)}; see its log.`;
 }
 
-/** Compares our clock with the newest block of all nodes. `isPublic`: the network makes blocks all the time. */
-export function checkClock(
-  surveys: readonly NodeSurvey[],
-  { isPublic }: { readonly isPublic: boolean },
-): Finding {
+/** Compares our clock with the newest block of all nodes. */
+export function checkClock(surveys: readonly NodeSurvey[], { network }: DaemonConfig): Finding {
   const ages = surveys.flatMap(({ head, headAskedAtMs }) =>
     head?.timestampMs === undefined || headAskedAtMs === undefined ? [] : [headAskedAtMs - head.timestampMs],
   );
@@ -238,7 +224,7 @@ export function checkClock(
   const said = `By the clock of this machine the newest block is ${formatDuration(Math.abs(ageMs) / 1000)}`;
   const fix = 'synchronize it with NTP (timedatectl set-ntp true).';
   if (ageMs < -AHEAD_MS) return warning(`${said} in the future, so this clock is slow; ${fix}`);
-  if (isPublic && ageMs > BEHIND_MS)
+  if (PUBLIC.includes(network) && ageMs > BEHIND_MS)
     return warning(`${said} old: either the chain has halted, or this clock is fast; ${fix}`);
   return ok(`${said} ${ageMs < 0 ? 'in the future' : 'old'}.`);
 }

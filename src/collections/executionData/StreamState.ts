@@ -55,8 +55,6 @@ type Parts = Pick<
   Pick<ExecutionDataIndexerDependencies, 'window' | 'dueHeight' | 'clock'>;
 
 interface OpenStream {
-  /** How long its first message may be missing, if that is due when the stream is opened. */
-  readonly openingSilenceMs: number;
   readonly look: () => StreamFault | undefined;
   readonly onFault: (fault: StreamFault) => void;
   timer: Timer;
@@ -93,8 +91,6 @@ export class StreamState implements ExecutionDataForecast {
   #open: OpenStream | undefined;
   /** The silence after which a stream is abandoned: longer where a message took long, or did not come in that time. */
   #silenceMs: number;
-  /** How long the last message was due. */
-  #dueMs = 0;
   #aliveAtMs: number | undefined;
   /** Milliseconds per height while data was due. */
   readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
@@ -125,7 +121,6 @@ export class StreamState implements ExecutionDataForecast {
   came(node: AccessNode, atMs: number): void {
     this.#lastMessage = { height: this.next, atMs };
     this.next += 1;
-    this.#bear(2 * this.#dueMs);
     this.alive();
     this.#failures.clear();
     this.#lacks.delete(node.name);
@@ -137,15 +132,9 @@ export class StreamState implements ExecutionDataForecast {
     this.#aliveAtMs = this.#parts.clock.monotonic();
   }
 
-  /**
-   * A stream is opened, and watched until it is closed. `isBrief`: with less patience for its first message. `look` is
-   * called at every check, and may return a fault of its own.
-   */
-  opened({ isBrief, ...parts }: Pick<OpenStream, 'look' | 'onFault'> & { readonly isBrief: boolean }): void {
-    const silenceMs = this.#silenceMs;
-    const isUsual = silenceMs === this.#parts.silenceMs;
-    const openingSilenceMs = isBrief && isUsual ? Math.min(OPENING_SILENCE_MS, silenceMs) : silenceMs;
-    const lookMs = Math.ceil(Math.min(openingSilenceMs, this.#parts.silenceMs) / LOOKS_PER_SILENCE);
+  /** A stream is opened, and watched until it is closed. `look` is called at every check, and may return a fault of its own. */
+  opened(parts: Pick<OpenStream, 'look' | 'onFault'>): void {
+    const lookMs = Math.ceil(Math.min(OPENING_SILENCE_MS, this.#parts.silenceMs) / LOOKS_PER_SILENCE);
     const lookLater = (): Timer => this.#parts.clock.setTimer(lookMs, look);
     const look = (): void => {
       open.timer = lookLater();
@@ -154,7 +143,6 @@ export class StreamState implements ExecutionDataForecast {
     };
     const open: OpenStream = {
       ...parts,
-      openingSilenceMs,
       timer: lookLater(),
       pullingSinceMs: undefined,
       dueSinceMs: undefined,
@@ -184,7 +172,7 @@ export class StreamState implements ExecutionDataForecast {
   pulled(): void {
     if (this.#open === undefined) return;
     const nowMs = this.#parts.clock.monotonic();
-    this.#dueMs = nowMs - (this.#open.dueSinceMs ?? nowMs);
+    this.#bear(2 * (nowMs - (this.#open.dueSinceMs ?? nowMs)));
     this.#open.pullingSinceMs = this.#open.dueSinceMs = undefined;
     this.#open.isOpening = false;
   }
@@ -306,7 +294,8 @@ export class StreamState implements ExecutionDataForecast {
     open.dueSinceMs ??= nowMs;
     const { due } = this.#words;
     const isOpening = open.isOpening === true;
-    const limitMs = isOpening ? open.openingSilenceMs : this.#silenceMs;
+    const isBrief = isOpening && this.#silenceMs === this.#parts.silenceMs;
+    const limitMs = isBrief ? Math.min(OPENING_SILENCE_MS, this.#silenceMs) : this.#silenceMs;
     if (nowMs - open.dueSinceMs < limitMs) return undefined;
     const said = `nothing came within ${Math.round(limitMs / 1_000)} s, although the height is ${due}`;
     return new StreamFault(isOpening ? 'absent' : 'silent', said);

@@ -9,7 +9,10 @@ import { counted } from '../../support/scrapedMetrics.js';
 import { FAILURES, makeBlock, methodsOf, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeNode, FakeStream, MadeBlock } from './sourceHarness.js';
 
-const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 };
+const OPTIONS: ExecutionDataIndexerOptions = {
+  ...{ silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 },
+  lookaheadHeights: 256,
+};
 const WITHIN_MS = 500;
 const METHOD = 'SubscribeExecutionDataFromStartBlockHeight';
 const DEPRECATED = 'SubscribeExecutionData';

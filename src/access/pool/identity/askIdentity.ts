@@ -24,9 +24,6 @@ const SILENT: ReadonlySet<UpstreamErrorKind> = new Set(['unavailable', 'deadline
 /** Longest wait for one answer before the next question is sent. */
 const NEXT_ASKED_AFTER_MS = 500;
 
-/** Our blocks, which the node should have. */
-type Compared = Pick<Expectation, 'watermark' | 'firstHeight' | 'storedBlock'>;
-
 /** What else to ask in the handshake, and how long to wait. */
 export interface Inquiry {
   readonly timeoutMs: number;
@@ -47,7 +44,7 @@ export interface Inquiry {
  */
 export async function askIdentity(
   node: AccessNode,
-  expectation: Compared,
+  expectation: Expectation,
   signal: AbortSignal,
   inquiry: Inquiry,
 ): Promise<NodeIdentity> {
@@ -59,7 +56,7 @@ export async function askIdentity(
 /** `isCut`: the connection was lost meanwhile. */
 async function askOnce(
   node: AccessNode,
-  expectation: Compared,
+  expectation: Expectation,
   signal: AbortSignal,
   inquiry: Inquiry,
 ): Promise<{ readonly identity: NodeIdentity; readonly isCut: boolean }> {
@@ -210,7 +207,7 @@ async function askZero(
  * block that is not finalized says nothing about the chain.
  */
 async function compareBlocks(
-  { storedBlock, watermark }: Compared,
+  { storedBlock, watermark }: Expectation,
   atWatermark: ReceivedBlock | UpstreamError | undefined,
   headHeight: number | undefined,
   blockAt: BlockAt,
@@ -235,7 +232,7 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
  * that falls silent meanwhile is asked all over again. Expected errors: `UpstreamError`.
  */
 async function sharedHeight(
-  { firstHeight, storedBlock }: Compared,
+  { firstHeight, storedBlock }: Expectation,
   differing: number,
   blockAt: BlockAt,
 ): Promise<number | undefined> {
