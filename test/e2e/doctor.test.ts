@@ -87,6 +87,15 @@ describe('doctor', () => {
     const daemon = await startDaemon(start);
     await daemon.reaches(HEAD);
     expect(await toCome()).toBe('0');
+    daemon.program.child.kill('SIGSTOP');
+    const stopped = await examined(start);
+    expect([stopped.code, stopped.saying('store', 'problem')]).toEqual([
+      74,
+      expect.stringMatching(
+        /^The store in .* is in use by process \d+: .*, and no daemon answers there.*-CONT/,
+      ),
+    ]);
+    daemon.program.child.kill('SIGCONT');
     // Not even the log is in tables yet.
     await daemon.program.stop('SIGKILL');
     const before = fingerprint(storePath(dataDir));

@@ -39,7 +39,7 @@ export function checkNodes(
 ): Finding[] {
   const judged = surveys.map((survey) => ({
     survey,
-    unusable: whyUnusable(survey, config, '--access-node'),
+    unusable: whyUnusable(survey, '--access-node'),
   }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);
   const ofEach = judged.flatMap(({ survey, unusable }) => {
@@ -82,15 +82,10 @@ export function checkNodes(
 const USEFUL: ReadonlySet<CallSurvey['outcome']> = new Set(['served', 'quiet', 'rate_limited']);
 
 /** Why nothing can be had of a node or a peer, in words that follow its name; `undefined`: it is of use. */
-function whyUnusable(
-  survey: NodeSurvey,
-  { network }: DaemonConfig,
-  flag: '--access-node' | '--peer',
-): Finding | undefined {
+function whyUnusable(survey: NodeSurvey, flag: '--access-node' | '--peer'): Finding | undefined {
   if (!survey.isAnswering) return problem('no_daemon', `does not answer: ${silence(survey, flag)}.`);
-  const { foreign } = survey;
-  if (foreign !== undefined)
-    return problem('foreign', `${foreign}; name a ${flag} of ${network}, or the --network of this one.`);
+  if (survey.foreign !== undefined)
+    return problem('foreign', `${survey.foreign}; name another ${flag}, or the --network of this one.`);
   const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
   if (refusal !== undefined) return problem('no_daemon', `refuses us: ${brief(refusal.said)}.`);
   const isOfUse = survey.calls.some(({ outcome }) => USEFUL.has(outcome));
@@ -188,7 +183,7 @@ function lacks(survey: NodeSurvey): Finding[] {
 export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[]): Finding[] {
   const found = surveys.map((survey) => {
     const peer = `Peer ${survey.endpoint.name}`;
-    const trouble = peerTrouble(survey, config);
+    const trouble = peerTrouble(survey);
     const about = `${chainOf(survey)}, ${secrecyOf(survey.endpoint)}`;
     return trouble === undefined ? ok(`${peer} (${about}) sends its blocks.`) : warning(`${peer} ${trouble}`);
   });
@@ -198,8 +193,8 @@ export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[])
   return [...found, problem('no_daemon', alone)];
 }
 
-function peerTrouble(survey: NodeSurvey, config: DaemonConfig): string | undefined {
-  const unusable = whyUnusable(survey, config, '--peer');
+function peerTrouble(survey: NodeSurvey): string | undefined {
+  const unusable = whyUnusable(survey, '--peer');
   if (unusable !== undefined) return unusable.message;
   const stream = survey.calls.find(({ method }) => method === 'SubscribeIndexedBlocks');
   if (stream?.outcome === 'unimplemented')
