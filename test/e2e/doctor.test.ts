@@ -87,6 +87,15 @@ describe('doctor', () => {
     const daemon = await startDaemon(start);
     await daemon.reaches(HEAD);
     expect(await toCome()).toBe('0');
+    daemon.program.child.kill('SIGSTOP');
+    const stopped = await examined(start);
+    expect([stopped.code, stopped.saying('store', 'problem')]).toEqual([
+      74,
+      expect.stringMatching(
+        /^The store in .* is in use by process \d+: .*, and no daemon answers there.*-CONT/,
+      ),
+    ]);
+    daemon.program.child.kill('SIGCONT');
     // Not even the log is in tables yet.
     await daemon.program.stop('SIGKILL');
     const before = fingerprint(storePath(dataDir));
@@ -112,7 +121,9 @@ describe('doctor', () => {
     const emulator = await devnetForTest({ chainId: 'flow-emulator', startHead: 5, paused: true });
     const foreign = await examinedOn(emulator.address);
     expect(foreign.code).toBe(76);
-    expect(foreign.saying('nodes', 'problem')).toContain('serves flow-emulator, not flow-localnet');
+    expect(foreign.saying('nodes', 'problem')).toContain(
+      'serves flow-emulator; --network devnet expects flow-localnet',
+    );
 
     const devnet = await node();
     const secret = (await HostedNode.before(devnet)).name;
@@ -153,6 +164,24 @@ describe('doctor', () => {
     expect(alone.saying('nodes', 'problem')).toMatch(/^No node serves blocks/);
     const beside = await examinedOn(blockless, '--access-node', poor.address);
     expect([beside.code, beside.saying('nodes', 'problem')]).toEqual([0, '']);
+
+    const rootless = await devnetForTest({
+      startHead: 5,
+      faults: [
+        { method: 'GetNodeVersionInfo', ...lacks },
+        { method: 'GetBlockByHeight', fault: 'error', code: 'NOT_FOUND', fromHeight: 0, toHeight: 0 },
+        { method: 'SubscribeBlocksFromStartHeight', ...lacks },
+      ],
+    });
+    const fromRoot = await examinedOn(rootless.address, '--start-height', 'root');
+    expect(fromRoot.code).toBe(78);
+    expect(fromRoot.saying('nodes', 'problem')).toMatch(
+      /^No node gives the root of .*a height for --start-h/,
+    );
+    expect((await examinedOn(rootless.address, '--start-height', '1')).code).toBe(0);
+    const young = await devnetForTest({ startHead: 5, nodeRootHeight: 3 });
+    const low = await examinedOn(young.address, '--start-height', '2');
+    expect(low.saying('nodes', 'warning')).toContain('begins at height 3, above the next height to index, 2');
   });
 
   it('counts planned heights once, however the plans overlap', async () => {
@@ -203,7 +232,9 @@ describe('doctor', () => {
     const said = saying('nodes', 'warning');
     expect(said).toMatch(new RegExp(`Peer ${guarded.grpcAddress} refuses us: .*--access-metadata-file FILE`));
     expect(said).toContain(`Peer ${devnet.address} has no stream of indexed blocks: it is not an indexer`);
-    expect(said).toContain(`Peer ${emulator.address} serves flow-emulator, not flow-localnet`);
+    expect(said).toContain(
+      `Peer ${emulator.address} serves flow-emulator; --network devnet expects flow-localnet`,
+    );
     expect(said).toMatch(/Peer 127\.0\.0\.1:1 does not answer: .*or name another --peer/);
 
     const older = await relayedPeer(source.grpcAddress, undefined, 'GetProvableBlock');

@@ -91,7 +91,10 @@ export class BlockProofs {
       case 'proven': {
         const { form, proof, sealedIds } = proving;
         const { id, parentId, height, collectionIds, encoded } = proving.block;
-        this.#proven(height, form);
+        this.#form = form;
+        this.#lastUnprovable = undefined;
+        this.#doubted.delete(height);
+        if (this.#unprovable.size > 0) this.#unprovable.delete(this.#sporkOf(height));
         if (sealedIds !== undefined && sealedIds.length > 0) {
           this.#sealedBy.set(id, sealedIds);
           const [oldest = id] = this.#sealedBy.keys();
@@ -107,13 +110,6 @@ export class BlockProofs {
       default:
         return this.#unproven(proving, node);
     }
-  }
-
-  #proven(height: number, form: BlockForm): void {
-    this.#form = form;
-    this.#lastUnprovable = undefined;
-    this.#doubted.delete(height);
-    if (this.#unprovable.size > 0) this.#unprovable.delete(this.#sporkOf(height));
   }
 
   #unproven({ block, kind: why }: Unprovable, node: string): FinalizedBlock {

@@ -10,7 +10,7 @@ import {
 } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './identity/askIdentity.js';
-import { confirmsWatermark, foreignMessage, foreignness } from './identity/nodeIdentity.js';
+import { foreignMessage, foreignness } from './identity/nodeIdentity.js';
 import type { NodeIdentity } from './identity/nodeIdentity.js';
 import { NodePool } from './NodePool.js';
 import type { AccessNetworkDependencies, AccessNetworkOptions } from './NodePool.js';
@@ -318,8 +318,9 @@ export class AccessNetwork extends NodePool {
           other !== member &&
           isHeard(other) &&
           isUsable(other) &&
-          other.identity !== undefined &&
-          confirmsWatermark(other.identity) &&
+          // It has our last block, and is a witness against nodes that have another one.
+          other.identity?.comparison?.isWatermark === true &&
+          other.identity.comparison.ours === other.identity.comparison.theirs &&
           !this.#mayBeDiscardedBy(identity, other),
       );
       const before = node.healthRecord.identity;

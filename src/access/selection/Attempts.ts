@@ -77,7 +77,11 @@ export class Attempts {
     const isNext = (node: AccessNode): boolean =>
       this.#last !== keyOf(node, methodAt?.(node)) && isReady(node);
     const wasAsked = (node: AccessNode): boolean => this.#asked?.has(keyOf(node, methodAt?.(node))) === true;
-    if (best.every(wasAsked)) this.#endRound();
+    if (best.every(wasAsked)) {
+      this.#asked = undefined;
+      if (this.#hasRoundFailed) this.#rounds += 1;
+      this.#hasRoundFailed = false;
+    }
     const chosen =
       this.#lesserTurn(nodes.filter((_, at) => healths[at] !== bestHealth)).find(isNext) ??
       best.find((node) => !wasAsked(node) && isNext(node)) ??
@@ -91,12 +95,6 @@ export class Attempts {
   /** The pause before the next attempt, which doubles with every failure. */
   pauseMs(bounds: { readonly minMs: number; readonly maxMs: number }, random: Random): number {
     return backoffMs(bounds, Math.max(1, this.#failures) - 1, random);
-  }
-
-  #endRound(): void {
-    this.#asked = undefined;
-    if (this.#hasRoundFailed) this.#rounds += 1;
-    this.#hasRoundFailed = false;
   }
 
   #lesserTurn(lesser: readonly AccessNode[]): readonly AccessNode[] {

@@ -4,6 +4,9 @@ import { createMetrics } from '../../observability/index.js';
 import { programVersion } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
+import { askIdentity } from '../pool/identity/askIdentity.js';
+import { foreignness, wordsOf } from '../pool/identity/nodeIdentity.js';
+import type { Expectation } from '../pool/identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { RpcClientOptions } from '../transport/RpcClient.js';
@@ -12,6 +15,8 @@ import type { AccessMethod } from '../types.js';
 import { outcomeOf, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
 
+/** Limit of each call, and of the wait for a stream's first message. */
+const LIMIT_MS = 4_000;
 /** Blocks from the head down that are searched for one with a collection. */
 const BLOCKS_LOOKED_AT = 8;
 
@@ -29,8 +34,7 @@ export interface CallSurvey {
 export type NodeSurvey = Readonly<Awaited<ReturnType<typeof surveyNode>>>;
 
 interface Options extends Pick<RpcClientOptions, 'endpoint' | 'maxMessageBytes'> {
-  /** Limit of each call, and of the wait for a stream's first message. */
-  readonly timeoutMs: number;
+  readonly expectation: Expectation;
   readonly asksExecutionData: boolean;
   /** Blocks in full form, as they are proven from. */
   readonly asksFullBlocks: boolean;
@@ -43,18 +47,18 @@ interface Options extends Pick<RpcClientOptions, 'endpoint' | 'maxMessageBytes'>
 }
 
 /**
- * Makes, once, every call to one node that the daemon makes. Takes a few times `timeoutMs` at most. No expected errors:
+ * Makes, once, every call to one node that the daemon makes. Takes a few times `LIMIT_MS` at most. No expected errors:
  * failures are part of the answer.
  */
 export async function surveyNode(options: Options, dependencies: { readonly clock: Clock }) {
-  const { credentials, endpoint, maxMessageBytes, peer, timeoutMs } = options;
+  const { credentials, endpoint, expectation, maxMessageBytes, peer } = options;
   const { clock } = dependencies;
   const isMirrored = peer === 'mirrored';
   const node = new GrpcAccessNode(
     {
       endpoint,
       maxMessageBytes,
-      timeoutMs,
+      timeoutMs: LIMIT_MS,
       ratePerSecond: 0,
       userAgent: `flow-collection-indexer/${programVersion()} doctor`,
     },
@@ -72,6 +76,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     },
   );
   const calls: CallSurvey[] = [];
+  const { signal } = new AbortController();
   /** `quiet`: what to say of an answer that is none. */
   const ask = async <T>(
     method: AccessMethod,
@@ -91,8 +96,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     method: AccessMethod,
     open: (signal: AbortSignal) => AsyncIterable<unknown>,
   ): Promise<void> => {
-    const { signal } = new AbortController();
-    const messages = new StreamReader({ open, signal, clock, limitMs: timeoutMs });
+    const messages = new StreamReader({ open, signal, clock, limitMs: LIMIT_MS });
     await ask(
       method,
       () => messages.read(),
@@ -131,11 +135,15 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
   };
 
   try {
-    const parameters = await ask('GetNetworkParameters', () => node.getNetworkParameters());
+    const isIndexer = peer !== undefined;
+    const handshake = { clock, timeoutMs: LIMIT_MS, isForeign: false, isIndexer, onAsked: () => undefined };
+    const identity = await ask('GetNetworkParameters', () =>
+      askIdentity(node, expectation, signal, handshake),
+    );
+    const foreign = identity && foreignness(identity, expectation, { confirmed: false, hasSporks: true });
     // It sent an answer, or a refusal.
     const isReached = calls.some(({ outcome }) => outcome !== 'unavailable' && outcome !== 'deadline');
-    const asksNode = isReached && (peer === undefined || isMirrored);
-    const version = asksNode ? await ask('GetNodeVersionInfo', () => node.getNodeVersionInfo()) : undefined;
+    const asksNode = isReached && (!isIndexer || isMirrored);
     const beganAtMs = clock.now();
     const head = asksNode
       ? await ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(false))
@@ -143,7 +151,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     const headAskedAtMs = (beganAtMs + clock.now()) / 2;
     const sealed = head && (await ask('GetLatestBlockHeader', () => node.getLatestBlockHeader(true)));
     // An index has no header of a block without a proof.
-    const at = head?.height ?? (isMirrored ? version?.nodeRootHeight : undefined);
+    const at = head?.height ?? (isMirrored ? identity?.lowestHeight : undefined);
     if (at !== undefined) await askData(at, sealed?.height ?? at);
     const from = peer === 'mirrored' ? at : peer?.fromHeight;
     if (isReached && from !== undefined)
@@ -155,10 +163,11 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     return {
       endpoint,
       isAnswering: isReached,
-      version,
+      identity,
       head,
       calls,
-      chainId: parameters?.chainId ?? (head?.chainId === '' ? undefined : head?.chainId),
+      /** How it differs from what is expected, in words that follow its name. */
+      foreign: foreign && wordsOf(foreign, expectation.network),
       /** The time of the call for the head, by our clock: its middle. */
       headAskedAtMs: head && headAskedAtMs,
       sealedHeight: sealed?.height,
@@ -179,8 +188,7 @@ async function* executionDataOf(
   try {
     yield* node.subscribeExecutionData(height, { signal });
   } catch (error) {
-    const isUnknown = error instanceof UpstreamError && error.kind === 'unimplemented';
-    if (!isUnknown || !node.supports('SubscribeExecutionData')) throw error;
+    if (!(error instanceof UpstreamError) || error.kind !== 'unimplemented') throw error;
     yield* node.subscribeExecutionData(height, { signal });
   }
 }

@@ -16,12 +16,8 @@ import type { StatusOfDaemon, StoredHeights } from './store.js';
 import { ok, problem } from './verdicts.js';
 import type { CheckName, Finding, Verdict } from './verdicts.js';
 
-/** For each call to a node, and for the wait for a stream. */
-const CALL_LIMIT_MS = 4_000;
 /** A check that takes longer counts as hanging. */
 const CHECK_LIMIT_MS = 45_000;
-/** Networks that make blocks all the time. */
-const PUBLIC: readonly string[] = ['mainnet', 'testnet'];
 
 /**
  * Checks what `start` cannot see, or says too late, and calls back with each verdict. Changes nothing. No expected errors: a
@@ -56,18 +52,15 @@ export async function examine(
   await check('nodes', async () => {
     if (config.roles.every((role) => role === 'api'))
       return [ok('This process only serves readers and asks no node.')];
-    const { access } = config;
-    const { metadataFile } = access;
+    const { access, chainId, network } = config;
+    const { maxMessageBytes, metadataFile } = access;
     const nodes = knownNodes(config, sporks);
     const metadata = metadataFile ? readNodeMetadata(metadataFile, { access, nodes }) : new Map();
+    const expectation = { chainId, network, sporks: stored.sporks };
+    const asAll = { asksFullBlocks: config.proof.mode !== 'off', expectation, maxMessageBytes };
     const ask = (endpoint: Endpoint, isPeer: boolean, asks: Asks): Promise<NodeSurvey> => {
       const credentials = credentialsFor(endpoint, isPeer, metadataFile, () => metadata);
-      const { maxMessageBytes } = access;
-      const asksFullBlocks = config.proof.mode !== 'off';
-      return surveyNode(
-        { ...asks, asksFullBlocks, endpoint, maxMessageBytes, credentials, timeoutMs: CALL_LIMIT_MS },
-        { clock },
-      );
+      return surveyNode({ ...asAll, ...asks, endpoint, credentials }, { clock });
     };
     const feeds = config.edi.enabled ? config.edi.nodes.map(parseEndpoint) : [];
     const peers = config.peers.map(parseEndpoint);
@@ -88,7 +81,7 @@ export async function examine(
     );
     return [...checkNodes(config, surveys, stored), ...checkPeers(config, ofPeers)];
   });
-  await check('clock', () => [checkClock(surveys, { isPublic: PUBLIC.includes(config.network) })]);
+  await check('clock', () => [checkClock(surveys, config)]);
   await check('disk', async () => checkDisk(config, stored, heightsToCome(config, stored, surveys, sporks)));
   await check('exposure', () => checkExposure({ config, origins }));
   await check('exposure', () => checkCertificate(config, clock));
@@ -126,7 +119,7 @@ function heightsToCome(
 ): number | undefined {
   const head = headOf(surveys);
   if (head === undefined) return undefined;
-  const roots = surveys.flatMap(({ version }) => version?.sporkRootHeight ?? []);
+  const roots = surveys.flatMap(({ identity }) => identity?.sporkRootHeight ?? []);
   const root = roots.length === 0 ? head : Math.max(...roots);
   const begins = startHeight === 'latest' ? head : startHeight === 'root' ? root : startHeight;
   const { from: first, to: last } = coverage.at(-1) ?? { from: begins, to: begins - 1 };

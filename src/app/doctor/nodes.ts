@@ -2,7 +2,6 @@ import { PROVABLE } from '../../access/index.js';
 import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatDuration } from '../../observability/index.js';
-import { nothingStored } from './store.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
@@ -13,6 +12,7 @@ const SLOW_MS = 1_000;
 const MAX_SAID = 600;
 /** The clock of a block's proposer may be ahead by this much. */
 const AHEAD_MS = 3_000;
+const PUBLIC: readonly string[] = ['mainnet', 'testnet'];
 /** A public network has a block every second or so; an older newest block means a wrong clock, or a halted chain. */
 const BEHIND_MS = 60_000;
 
@@ -39,7 +39,7 @@ export function checkNodes(
 ): Finding[] {
   const judged = surveys.map((survey) => ({
     survey,
-    unusable: whyUnusable(survey, config, '--access-node', stored),
+    unusable: whyUnusable(survey, '--access-node'),
   }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);
   const ofEach = judged.flatMap(({ survey, unusable }) => {
@@ -52,10 +52,22 @@ export function checkNodes(
   const hasBlocks = serving.some(({ survey }) =>
     BLOCKS.some((method) => USEFUL.has(callOf(survey, method)?.outcome ?? 'served')),
   );
-  const noBlocks = 'No node serves blocks, so nothing is indexed; name an --access-node that does.';
-  const found = serving.length === 0 || hasBlocks ? ofEach : [...ofEach, problem('no_daemon', noBlocks)];
+  if (serving.length === 0) return ofEach;
+  const beginsAtRoot = config.startHeight === 'root' && stored.coverage.length === 0;
+  const found = those(
+    ...ofEach,
+    !hasBlocks &&
+      problem('no_daemon', 'No node serves blocks, so nothing is indexed; name an --access-node that does.'),
+    beginsAtRoot &&
+      serving.every(({ survey }) => survey.identity?.lowestHeight === undefined) &&
+      problem(
+        'configuration',
+        'No node gives the root of the live spork, where indexing is to begin; name an --access-node that has it, or a height ' +
+          'for --start-height.',
+      ),
+  );
   const offersFeed = serving.some(({ survey }) => callOf(survey, FEED)?.outcome === 'served');
-  if (serving.length === 0 || !config.edi.enabled || offersFeed) return found;
+  if (!config.edi.enabled || offersFeed) return found;
   const none = 'No node sent execution data just now';
   const another = 'name an --edi-node that serves it';
   return [
@@ -70,16 +82,10 @@ export function checkNodes(
 const USEFUL: ReadonlySet<CallSurvey['outcome']> = new Set(['served', 'quiet', 'rate_limited']);
 
 /** Why nothing can be had of a node or a peer, in words that follow its name; `undefined`: it is of use. */
-function whyUnusable(
-  survey: NodeSurvey,
-  { chainId, network }: DaemonConfig,
-  flag: '--access-node' | '--peer',
-  { sporks }: Pick<StoredHeights, 'sporks'> = nothingStored,
-): Finding | undefined {
+function whyUnusable(survey: NodeSurvey, flag: '--access-node' | '--peer'): Finding | undefined {
   if (!survey.isAnswering) return problem('no_daemon', `does not answer: ${silence(survey, flag)}.`);
-  const foreign = foreignTo(survey, chainId, sporks);
-  if (foreign !== undefined)
-    return problem('foreign', `${foreign}; name a ${flag} of ${network}, or the --network of this one.`);
+  if (survey.foreign !== undefined)
+    return problem('foreign', `${survey.foreign}; name another ${flag}, or the --network of this one.`);
   const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
   if (refusal !== undefined) return problem('no_daemon', `refuses us: ${brief(refusal.said)}.`);
   const isOfUse = survey.calls.some(({ outcome }) => USEFUL.has(outcome));
@@ -95,37 +101,29 @@ function silence({ calls, endpoint }: NodeSurvey, flag: string): string {
   return `${why}; check that it runs and can be reached from here (address, port, firewall), or name another ${flag}`;
 }
 
-/** How its chain or spork differs from the configuration or the store; `undefined`: it does not. */
-function foreignTo(
-  { chainId, version }: NodeSurvey,
-  wanted: string,
-  sporks: StoredHeights['sporks'],
-): string | undefined {
-  if (chainId !== undefined && chainId !== wanted) return `serves ${chainId}, not ${wanted}`;
-  const known = sporks.find(({ rootHeight }) => rootHeight === version?.sporkRootHeight);
-  const areKnown =
-    version !== undefined && known !== undefined && known.sporkId !== '' && version.sporkId !== '';
-  if (!areKnown || known.sporkId === version.sporkId) return undefined;
-  return `gives spork ${version.sporkId} for root height ${known.rootHeight}, but the store has ${known.sporkId}`;
-}
-
 function callOf({ calls }: NodeSurvey, method: Method): CallSurvey | undefined {
   return calls.find((call) => call.method === method);
 }
 
 /** What a usable node lacks, and where it is. */
-function checkNode(survey: NodeSurvey, { access }: DaemonConfig, { coverage }: StoredHeights): Finding[] {
-  const { chainId, endpoint, head, latencyMs, sealedHeight, version } = survey;
+function checkNode(
+  survey: NodeSurvey,
+  { access, startHeight }: DaemonConfig,
+  { coverage }: StoredHeights,
+): Finding[] {
+  const { endpoint, head, identity, latencyMs, sealedHeight } = survey;
   const node = `Node ${endpoint.name}`;
   const limited = survey.calls.find(({ outcome }) => outcome === 'rate_limited');
   const indexed = coverage.at(-1)?.to ?? Infinity;
-  const lowest = version === undefined ? 0 : Math.max(version.nodeRootHeight, version.sporkRootHeight);
+  const next = coverage.length === 0 && typeof startHeight === 'number' ? startHeight : indexed + 1;
+  const lowest = identity?.lowestHeight ?? 0;
+  const root = identity?.sporkRootHeight;
   const at =
     head === undefined
       ? 'does not report its head'
       : `is at height ${head.height}, sealed ${sealedHeight ?? 'unknown'}`;
-  const spork = version === undefined ? '' : `, spork root ${version.sporkRootHeight}`;
-  const software = version === undefined || version.semver === '' ? '' : ` ${version.semver}`;
+  const spork = root === undefined ? '' : `, spork root ${root}`;
+  const software = identity === undefined || identity.semver === '' ? '' : ` ${identity.semver}`;
   const took = latencyMs === undefined ? '' : `, ${Math.max(1, Math.round(latencyMs))} ms a call`;
   return those(
     ...lacks(survey),
@@ -140,9 +138,9 @@ function checkNode(survey: NodeSurvey, { access }: DaemonConfig, { coverage }: S
       warning(
         `${node} is at height ${head.height}, below the indexed height ${indexed}; wait until it has caught up, or name another --access-node.`,
       ),
-    lowest > indexed + 1 &&
+    lowest > next &&
       warning(
-        `${node} begins at height ${lowest}, above the next height to index, ${indexed + 1}; add an --access-node that has it (the ` +
+        `${node} begins at height ${lowest}, above the next height to index, ${next}; add an --access-node that has it (the ` +
           'daemon asks the nodes of earlier sporks in config/sporks.json by itself).',
       ),
     latencyMs !== undefined &&
@@ -150,8 +148,12 @@ function checkNode(survey: NodeSurvey, { access }: DaemonConfig, { coverage }: S
       warning(
         `${node} takes ${Math.round(latencyMs)} ms for a call; name a nearer --access-node, or expect slow catching up.`,
       ),
-    ok(`${node}${software} (${chainId ?? 'chain unknown'}${spork}, ${secrecyOf(endpoint)}) ${at}${took}.`),
+    ok(`${node}${software} (${chainOf(survey)}${spork}, ${secrecyOf(endpoint)}) ${at}${took}.`),
   );
+}
+
+function chainOf({ identity }: NodeSurvey): string {
+  return identity === undefined || identity.chainId === '' ? 'chain unknown' : identity.chainId;
 }
 
 function secrecyOf({ tls }: Endpoint): string {
@@ -181,8 +183,8 @@ function lacks(survey: NodeSurvey): Finding[] {
 export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[]): Finding[] {
   const found = surveys.map((survey) => {
     const peer = `Peer ${survey.endpoint.name}`;
-    const trouble = peerTrouble(survey, config);
-    const about = `${survey.chainId ?? 'chain unknown'}, ${secrecyOf(survey.endpoint)}`;
+    const trouble = peerTrouble(survey);
+    const about = `${chainOf(survey)}, ${secrecyOf(survey.endpoint)}`;
     return trouble === undefined ? ok(`${peer} (${about}) sends its blocks.`) : warning(`${peer} ${trouble}`);
   });
   if (config.accessNodes.length > 0 || found.some(({ verdict }) => verdict === 'ok')) return found;
@@ -191,8 +193,8 @@ export function checkPeers(config: DaemonConfig, surveys: readonly NodeSurvey[])
   return [...found, problem('no_daemon', alone)];
 }
 
-function peerTrouble(survey: NodeSurvey, config: DaemonConfig): string | undefined {
-  const unusable = whyUnusable(survey, config, '--peer');
+function peerTrouble(survey: NodeSurvey): string | undefined {
+  const unusable = whyUnusable(survey, '--peer');
   if (unusable !== undefined) return unusable.message;
   const stream = survey.calls.find(({ method }) => method === 'SubscribeIndexedBlocks');
   if (stream?.outcome === 'unimplemented')
@@ -207,11 +209,8 @@ function peerTrouble(survey: NodeSurvey, config: DaemonConfig): string | undefin
   return sends ? undefined : `sent no block just now: ${brief(stream?.said)}; see its log.`;
 }
 
-/** Compares our clock with the newest block of all nodes. `isPublic`: the network makes blocks all the time. */
-export function checkClock(
-  surveys: readonly NodeSurvey[],
-  { isPublic }: { readonly isPublic: boolean },
-): Finding {
+/** Compares our clock with the newest block of all nodes. */
+export function checkClock(surveys: readonly NodeSurvey[], { network }: DaemonConfig): Finding {
   const ages = surveys.flatMap(({ head, headAskedAtMs }) =>
     head?.timestampMs === undefined || headAskedAtMs === undefined ? [] : [headAskedAtMs - head.timestampMs],
   );
@@ -220,7 +219,7 @@ export function checkClock(
   const said = `By the clock of this machine the newest block is ${formatDuration(Math.abs(ageMs) / 1000)}`;
   const fix = 'synchronize it with NTP (timedatectl set-ntp true).';
   if (ageMs < -AHEAD_MS) return warning(`${said} in the future, so this clock is slow; ${fix}`);
-  if (isPublic && ageMs > BEHIND_MS)
+  if (PUBLIC.includes(network) && ageMs > BEHIND_MS)
     return warning(`${said} old: either the chain has halted, or this clock is fast; ${fix}`);
   return ok(`${said} ${ageMs < 0 ? 'in the future' : 'old'}.`);
 }

@@ -28,7 +28,7 @@ export type StatusOfDaemon = () => Promise<StatusDocument | undefined>;
 
 export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [], bytes: undefined };
 
-/** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a database that does not answer. */
+/** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a store that does not answer. */
 export async function lookAtStore(
   { chainId, dataDir, store }: Pick<DaemonConfig, 'chainId' | 'dataDir' | 'store'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
@@ -59,16 +59,22 @@ export async function checkReplica(
       ];
 }
 
-/** As the running daemon tells them, else the files; nothing where neither does. */
+/** As the running daemon tells them, else the files; nothing where neither does. Expected errors: `OperatorError` of who holds them. */
 async function heightsInDirectory(
   { dataDir, chainId }: Pick<DaemonConfig, 'dataDir' | 'chainId'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<StoredHeights> {
   const told = await status();
   if (told !== undefined) return { ...nothingStored, coverage: told.coverage, plans: told.backfill.plans };
+  const path = storePathOf(dataDir);
+  const holder = lockHolder(path);
+  if (holder !== undefined)
+    throw new OperatorError(
+      'storage',
+      `The store in ${dataDir} is in use by ${holder}, and no daemon answers there. A command ends by itself; a daemon hangs or is ` +
+        'stopped: "ps -o stat= -p PID" says T where "kill -CONT PID" helps, D where its disk hangs.',
+    );
   try {
-    const path = storePathOf(dataDir);
-    if (lockHolder(path) !== undefined) return nothingStored;
     return await surveyStore({ path, chainId }, { clock, logger: silentLogger });
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;

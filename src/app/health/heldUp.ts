@@ -148,15 +148,13 @@ export function withTroubles(what: string, troubles: readonly NodeTrouble[], clo
 
 /** Node, message, count and start, for the first nodes; empty when there is no trouble. */
 export function describeTroubles(troubles: readonly NodeTrouble[], clock: Clock): string {
-  const named = troubles.slice(0, NODES_NAMED).map((trouble) => describe(trouble, clock));
+  const named = troubles.slice(0, NODES_NAMED).map(({ node, said, count, sinceMs }) => {
+    const words = said.includes(node) ? said : `${node} ${said}`;
+    const times = count === 0 ? '' : count === 1 ? 'once, ' : `${count} times `;
+    return `${words} (${times}since ${timeOf(sinceMs, clock)})`;
+  });
   const more = troubles.length - NODES_NAMED;
   return named.join('; ') + (more > 0 ? `; and ${more} more nodes` : '');
-}
-
-function describe({ node, said, count, sinceMs }: NodeTrouble, clock: Clock): string {
-  const words = said.includes(node) ? said : `${node} ${said}`;
-  const times = count === 0 ? '' : count === 1 ? 'once, ' : `${count} times `;
-  return `${words} (${times}since ${timeOf(sinceMs, clock)})`;
 }
 
 /** A monotonic time as the hour of the day, UTC. */

@@ -26,7 +26,7 @@ export interface ExecutionDataIndexerOptions {
   /** How often a node without execution data is asked again whether it offers any. */
   readonly probeMs?: number;
   /** Most heights ahead of the stream that may be expected from it, however fast it is. */
-  readonly lookaheadHeights?: number;
+  readonly lookaheadHeights: number;
   /** How long after its last sign of life a stream is still expected to deliver. */
   readonly freshMs?: number;
 }
@@ -46,12 +46,9 @@ export interface ExecutionDataIndexerDependencies {
 const DEFAULTS = {
   stream: EXECUTION_DATA,
   probeMs: 60_000,
-  lookaheadHeights: 256,
   freshMs: 1_000,
 } as const;
 
-/** How many streams in a row may be abandoned sooner because nothing ever came. */
-const BRIEF_STREAMS = 2;
 /** After this many consecutive failures a new head no longer shortens the pause. */
 const SHORT_PAUSES = 2;
 /** Shortest pause that a new head can end. */
@@ -237,7 +234,6 @@ export class ExecutionDataIndexer {
       signal,
     });
     state.opened({
-      isBrief: this.#attempts.failures < BRIEF_STREAMS,
       look: () => {
         // The stream has been open for a whole check interval: the node has the feed.
         if (state.now === 'unavailable') state.now = 'connecting';

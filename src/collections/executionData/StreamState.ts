@@ -17,6 +17,8 @@ const PRUNED_MS = 600_000;
 const HEAD_STILL_MS = 10_000;
 /** A new stream that delivers nothing is abandoned sooner than one that has delivered. */
 const OPENING_SILENCE_MS = 4_000;
+/** The longest silence that is borne: over a slow line, one large message takes as long. Nodes cut who takes nothing for half that time. */
+const MAX_SILENCE_MS = 60_000;
 /** A stream that is further behind at the end of this time than at its start is too slow … */
 const PACE_SPAN_MS = 30_000;
 /** … unless it is at most this many heights behind: it is reopened above more durable ones than this, too. */
@@ -53,8 +55,6 @@ type Parts = Pick<
   Pick<ExecutionDataIndexerDependencies, 'window' | 'dueHeight' | 'clock'>;
 
 interface OpenStream {
-  /** How long its first message may be missing, if that is due when the stream is opened. */
-  readonly openingSilenceMs: number;
   readonly look: () => StreamFault | undefined;
   readonly onFault: (fault: StreamFault) => void;
   timer: Timer;
@@ -65,7 +65,7 @@ interface OpenStream {
   /** The message that was due when the stream was opened has not arrived. */
   isOpening: boolean | undefined;
   /** How far behind it was at the start of the present span. */
-  span: { readonly atMs: number; readonly lag: number } | undefined;
+  span: { readonly atMs: number; readonly lag: number; readonly next: number } | undefined;
 }
 
 /**
@@ -89,6 +89,8 @@ export class StreamState implements ExecutionDataForecast {
   #resumed: ExecutionDataState = 'connecting';
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
   #open: OpenStream | undefined;
+  /** The silence after which a stream is abandoned: longer where a message took long, or did not come in that time. */
+  #silenceMs: number;
   #aliveAtMs: number | undefined;
   /** Milliseconds per height while data was due. */
   readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
@@ -102,6 +104,7 @@ export class StreamState implements ExecutionDataForecast {
     this.#parts = parts;
     this.#words = parts.stream.words;
     this.method = parts.stream.method;
+    this.#silenceMs = parts.silenceMs;
     this.#failures = new NodeTroubles(parts);
   }
 
@@ -129,14 +132,9 @@ export class StreamState implements ExecutionDataForecast {
     this.#aliveAtMs = this.#parts.clock.monotonic();
   }
 
-  /**
-   * A stream is opened, and watched until it is closed. `isBrief`: with less patience for its first message. `look` is
-   * called at every check, and may return a fault of its own.
-   */
-  opened({ isBrief, ...parts }: Pick<OpenStream, 'look' | 'onFault'> & { readonly isBrief: boolean }): void {
-    const { silenceMs } = this.#parts;
-    const openingSilenceMs = isBrief ? Math.min(OPENING_SILENCE_MS, silenceMs) : silenceMs;
-    const lookMs = Math.ceil(openingSilenceMs / LOOKS_PER_SILENCE);
+  /** A stream is opened, and watched until it is closed. `look` is called at every check, and may return a fault of its own. */
+  opened(parts: Pick<OpenStream, 'look' | 'onFault'>): void {
+    const lookMs = Math.ceil(Math.min(OPENING_SILENCE_MS, this.#parts.silenceMs) / LOOKS_PER_SILENCE);
     const lookLater = (): Timer => this.#parts.clock.setTimer(lookMs, look);
     const look = (): void => {
       open.timer = lookLater();
@@ -145,7 +143,6 @@ export class StreamState implements ExecutionDataForecast {
     };
     const open: OpenStream = {
       ...parts,
-      openingSilenceMs,
       timer: lookLater(),
       pullingSinceMs: undefined,
       dueSinceMs: undefined,
@@ -174,6 +171,8 @@ export class StreamState implements ExecutionDataForecast {
 
   pulled(): void {
     if (this.#open === undefined) return;
+    const nowMs = this.#parts.clock.monotonic();
+    this.#bear(2 * (nowMs - (this.#open.dueSinceMs ?? nowMs)));
     this.#open.pullingSinceMs = this.#open.dueSinceMs = undefined;
     this.#open.isOpening = false;
   }
@@ -209,6 +208,7 @@ export class StreamState implements ExecutionDataForecast {
 
   ended(node: AccessNode, method: AccessMethod, end: StreamEnd): void {
     if (this.next !== this.#failedAt) this.#failures.clear();
+    else if (end.reason === 'absent' || end.reason === 'silent') this.#bear(2 * this.#silenceMs);
     this.#failedAt = this.next;
     this.#sentence = sentenceOf(this.#words, node, this.next, end);
     if (end.prunedBelow !== undefined && end.prunedBelow > this.next) {
@@ -294,11 +294,11 @@ export class StreamState implements ExecutionDataForecast {
     open.dueSinceMs ??= nowMs;
     const { due } = this.#words;
     const isOpening = open.isOpening === true;
-    if (nowMs - open.dueSinceMs < (isOpening ? open.openingSilenceMs : this.#parts.silenceMs))
-      return undefined;
-    return isOpening
-      ? new StreamFault('absent', `nothing came, although the height is ${due}`)
-      : new StreamFault('silent', `the stream stalled below the ${due} head`);
+    const isBrief = isOpening && this.#silenceMs === this.#parts.silenceMs;
+    const limitMs = isBrief ? Math.min(OPENING_SILENCE_MS, this.#silenceMs) : this.#silenceMs;
+    if (nowMs - open.dueSinceMs < limitMs) return undefined;
+    const said = `nothing came within ${Math.round(limitMs / 1_000)} s, although the height is ${due}`;
+    return new StreamFault(isOpening ? 'absent' : 'silent', said);
   }
 
   #slowness(open: OpenStream): StreamFault | undefined {
@@ -306,12 +306,17 @@ export class StreamState implements ExecutionDataForecast {
     const nowMs = this.#parts.clock.monotonic();
     const { span } = open;
     if (open.pullingSinceMs === undefined || lag <= SLACK_HEIGHTS) open.span = undefined;
-    else if (span === undefined) open.span = { atMs: nowMs, lag };
-    else if (nowMs - span.atMs >= PACE_SPAN_MS) {
+    else if (span === undefined) open.span = { atMs: nowMs, lag, next: this.next };
+    // Where nothing has come yet, the silence decides.
+    else if (nowMs - span.atMs >= PACE_SPAN_MS && this.next > span.next) {
       open.span = undefined;
       if (lag > span.lag) return new StreamFault('lagging', 'the stream is slower than the chain grows');
     }
     return undefined;
+  }
+
+  #bear(silenceMs: number): void {
+    this.#silenceMs = Math.min(Math.max(silenceMs, this.#parts.silenceMs), MAX_SILENCE_MS);
   }
 
   /** The next height that is not durable. */
@@ -327,7 +332,7 @@ export class StreamState implements ExecutionDataForecast {
 }
 
 function sentenceOf(
-  { data, due, missing, stream }: StreamWords,
+  { data, missing, stream }: StreamWords,
   { name }: AccessNode,
   height: number,
   { reason, said }: StreamEnd,
@@ -337,7 +342,7 @@ function sentenceOf(
     case 'unauthenticated':
       return `${name} refuses the ${stream}: ${said}`;
     case 'absent':
-      return `${name} gives no ${data} for height ${height}, which is ${due}: ${missing}`;
+      return `${name} gives no ${data} for height ${height}: ${said}; ${missing}, or the line is slow`;
     case 'not_found':
     case 'not_yet':
     case 'below_root':

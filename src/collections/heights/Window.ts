@@ -250,9 +250,12 @@ export class Window {
   /** Drops what the watermark has passed. Heights in hand are dropped once they learn that they are durable. */
   #prune(): void {
     const watermark = this.latestIndexedHeight();
-    if (watermark <= this.#passed) return;
-    const isFew = watermark - this.#passed <= this.#records.size;
-    const heights = isFew ? range(this.#passed + 1, watermark) : [...this.#records.keys()];
+    const count = watermark - this.#passed;
+    if (count <= 0) return;
+    const isFew = count <= this.#records.size;
+    const heights = isFew
+      ? Array.from({ length: count }, (_, above) => watermark - above)
+      : [...this.#records.keys()];
     this.#passed = watermark;
     for (const height of heights) {
       const record = this.#records.get(height);
@@ -273,7 +276,3 @@ export type BlockWindow = Pick<
   | 'admits'
   | 'changed'
 >;
-
-function* range(from: number, to: number): Generator<number> {
-  for (let height = from; height <= to; height += 1) yield height;
-}

@@ -9,7 +9,10 @@ import { counted } from '../../support/scrapedMetrics.js';
 import { FAILURES, makeBlock, methodsOf, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeNode, FakeStream, MadeBlock } from './sourceHarness.js';
 
-const OPTIONS: ExecutionDataIndexerOptions = { silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 };
+const OPTIONS: ExecutionDataIndexerOptions = {
+  ...{ silenceMs: 10_000, backoffMinMs: 200, backoffMaxMs: 10_000 },
+  lookaheadHeights: 256,
+};
 const WITHIN_MS = 500;
 const METHOD = 'SubscribeExecutionDataFromStartBlockHeight';
 const DEPRECATED = 'SubscribeExecutionData';
@@ -300,6 +303,28 @@ describe('a stream that stands still', () => {
     ).toBe(1);
   });
 
+  it('is waited for longer where messages take long, as over a slow line', async () => {
+    const TAKES_MS = 35_000;
+    sealed = 103;
+    const push = (stream: FakeStream, height: number): void => {
+      if (height > 103) return;
+      clock.setTimer(TAKES_MS, () => {
+        stream.push(dataOf(height));
+        push(stream, height + 1);
+      });
+    };
+    a.onStream = (stream) => push(stream, stream.startHeight);
+    const { state } = await following(104, 4_000 + 4_200 + 20_400 + 40_800);
+    // The chain grows meanwhile.
+    sealed = 200;
+    await clock.advance(4 * TAKES_MS);
+    expect(deliveredHeights()).toEqual([100, 101, 102, 103]);
+    expect(opened(a)).toEqual([100, 100, 100, 100]);
+    expect(state.trouble()).toBeUndefined();
+    await clock.advance(60_000);
+    expect(a.streams.length, 'silence for good is not borne').toBeGreaterThan(4);
+  });
+
   it('is left in peace while it is we who do not read', async () => {
     a.onStream = (stream) => stream.push(dataOf(100));
     const { state } = await following(100);
@@ -556,7 +581,8 @@ describe('why execution data does not come', () => {
     ]);
     await clock.advance(2_000);
     expect(state.trouble()).toBe(
-      'a:9000 gives no execution data for height 100, which is sealed: it may have pruned it',
+      'a:9000 gives no execution data for height 100: nothing came within 4 s, although the height is sealed; it may have ' +
+        'pruned it, or the line is slow',
     );
     expect(state.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
   });
@@ -682,7 +708,8 @@ describe('the stream of a peer', () => {
   it('is due when a height is finalized, and is left when it stalls', async () => {
     const { state } = await following(100, 9_000, { stream: PEER });
     expect(state.trouble()).toBe(
-      'a:9000 gives no blocks for height 100, which is finalized: it may not have indexed it yet',
+      'a:9000 gives no blocks for height 100: nothing came within 4 s, although the height is finalized; it may not have ' +
+        'indexed it yet, or the line is slow',
     );
     expect(nodes.faults()[0]).toBe('a:9000 stale');
     expect(nodes.reported[0]?.method).toBe(PEER_METHOD);

@@ -108,19 +108,13 @@ export function foreignness(
   return { reason: 'block', expected: ours, found: theirs, height, sharedHeight: comparison.sharedHeight };
 }
 
-/** True when the node has our last block, and is a witness against nodes that have another one. */
-export function confirmsWatermark(identity: NodeIdentity): boolean {
-  const { comparison } = identity;
-  return comparison?.isWatermark === true && comparison.ours === comparison.theirs;
-}
-
 /** One or two sentences for the operator when all nodes are foreign: what was found, and how to fix it. */
 export function foreignMessage(
   nodes: readonly { readonly name: string; readonly foreign: Foreignness }[],
   { network, firstHeight }: Expectation,
   source: 'access node' | 'peer',
 ): string {
-  const found = nodes.map(({ name, foreign }) => `${name} ${describe(foreign, network)}`);
+  const found = nodes.map(({ name, foreign }) => `${name} ${wordsOf(foreign, network)}`);
   const fix = fixOf(
     nodes.map(({ foreign }) => foreign),
     firstHeight,
@@ -129,7 +123,8 @@ export function foreignMessage(
   return `${found.join('; ')}. ${fix}`;
 }
 
-function describe({ reason, expected, found, height = 0 }: Foreignness, network: string): string {
+/** In words that follow the name of the node. */
+export function wordsOf({ reason, expected, found, height = 0 }: Foreignness, network: string): string {
   switch (reason) {
     case 'chain':
       return `serves ${found}; --network ${network} expects ${expected}`;
