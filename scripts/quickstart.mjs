@@ -12,11 +12,13 @@ import {
   openSync,
   readFileSync,
   rmSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
@@ -67,9 +69,11 @@ function isWritable(folder) {
 
 /** Standard output, never waited for: this process has others to stop, whether or not anybody reads what it says. */
 const output = openOutput();
+/** In a terminal, in the place of the daemon's progress line. */
+const overwrite = isatty(1) ? '\r\x1b[K' : '';
 function say(line = '') {
   try {
-    writeSync(output, `\r\x1b[K${line}\n`);
+    writeSync(output, `${overwrite}${line}\n`);
   } catch {
     // A terminal that stands still, or a reader that has gone.
   }
@@ -89,6 +93,30 @@ const former = readRecord();
 if (former !== undefined && (await readStatus(former.api))?.instance === former.instance) {
   say(`A quickstart runs already (its daemon is process ${former.pid}). Stop it with Ctrl-C first.`);
   process.exit(1);
+}
+if (isWritable(root)) claim(`${dataDir}.pid`);
+
+/** From before it installs and builds: what one makes here, another would replace. */
+function claim(mark) {
+  mkdirSync(dirname(mark), { recursive: true });
+  const holder = holderOf(mark);
+  if (holder !== undefined) {
+    say(`A quickstart runs already (process ${holder}). Stop it with Ctrl-C first.`);
+    say(`If that process is another program, delete ${mark}.`);
+    process.exit(1);
+  }
+  writeFileSync(mark, String(process.pid));
+  process.on('exit', () => rmSync(mark, { force: true }));
+}
+
+/** The process that left the mark, while it runs. */
+function holderOf(mark) {
+  try {
+    const pid = Number(readFileSync(mark, 'utf8'));
+    return pid > 0 && pid !== process.pid && process.kill(pid, 0) ? pid : undefined;
+  } catch (error) {
+    return error.code === 'EPERM' ? 'of another user' : undefined;
+  }
 }
 
 await import('./ensure-installed.mjs');
@@ -306,6 +334,7 @@ say(
   `Caught up: heights ${status.firstIndexed} to ${status.latestIndexed} are complete, verified and on disk.`,
 );
 say();
+say(`  page      ${api}/   (what it does, in a browser)`);
 say(`  status    ${api}/status`);
 say(`  blocks    ${api}/v1/blocks?height=sealed&expand=payload`);
 say(`  gRPC      ${record.grpc.host}:${record.grpc.port}, for any Flow client (docs/grpc.md)`);

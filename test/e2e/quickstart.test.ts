@@ -38,7 +38,16 @@ function startQuickstart(
 describe('the quickstart', () => {
   it('follows the tip, and ends with the npm that runs it, although npm ends only its own shell', async () => {
     const quickstart = startQuickstart(['--blocks', '50'], {}, byNpm);
+    // A second one must not touch what the first one has, from before it has a daemon.
+    const expectRefused = async (): Promise<void> => {
+      const second = startQuickstart(['--blocks', '100']);
+      expect(await second.program.exited).toBe(1);
+      expect(second.output()).toMatch(/^A quickstart runs already/);
+    };
+    await quickstart.program.sees(/Building/);
+    await expectRefused();
     await quickstart.program.sees(/Following the tip/);
+    expect(quickstart.output()).not.toContain('\x1b');
     const [, url = ''] = await quickstart.program.sees(/status\s+(http:\S+)\s/);
     const heightOf = async (): Promise<number> => {
       const body = (await (await fetch(url)).json()) as { readonly latestIndexed: number };
@@ -47,10 +56,7 @@ describe('the quickstart', () => {
     const before = await heightOf();
     await eventually(async () => (await heightOf()) > before);
 
-    // A second one must not touch what the first one has.
-    const second = startQuickstart(['--blocks', '100']);
-    expect(await second.program.exited).toBe(1);
-    expect(second.output()).toContain('A quickstart runs already');
+    await expectRefused();
 
     quickstart.program.child.kill('SIGTERM');
     await eventually(() => !quickstart.hasProcesses());
