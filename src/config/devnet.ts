@@ -1,4 +1,4 @@
-import { boolean, choice, integer, text } from './formats.js';
+import { boolean, choice, host, integer, text } from './formats.js';
 import { optional, setting } from './settings.js';
 import type { Settings } from './settings.js';
 
@@ -7,9 +7,7 @@ const MAX_HEIGHT = 1_000_000_000_000_000;
 
 /** The flags of `flow-collection-indexer devnet`, the simulated access node. */
 export const devnetSettings = {
-  host: setting(text('a host name or address', 'host'), '127.0.0.1', {
-    doc: 'Address to listen on.',
-  }),
+  host: setting(host, '127.0.0.1', { doc: 'Address to listen on.' }),
   port: setting(integer(0, 65_535, 'port'), 3570, {
     doc: 'gRPC port; 0 = any free port (printed).',
   }),
