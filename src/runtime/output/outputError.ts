@@ -14,7 +14,8 @@ const faults: Readonly<Record<string, string>> = {
   EROFS: 'the file system is mounted read-only. Choose another place',
   ENOENT: 'its directory does not exist. Make it, or choose another place',
   ENOTDIR: 'part of its path is not a directory. Choose another place',
-  EISDIR: 'it is a directory. Choose another place',
+  EISDIR:
+    'it is a directory. Name a file in it; an export into a directory takes --format csv or parquet, or --partition',
   EFBIG: 'the file would be larger than the file system or a limit allows. Choose another place',
 };
 
