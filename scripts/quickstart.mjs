@@ -127,6 +127,13 @@ const build = spawnSync(process.execPath, [join(root, 'scripts', 'build.mjs')], 
 });
 if (build.status !== 0) process.exit(build.status ?? 1);
 
+/** Settings for another daemon, such as a token or a store, must not reach these. How they log may. */
+const foreign = Object.keys(process.env).filter((name) => /^FCI_(?!LOG_)/.test(name));
+if (foreign.length > 0) {
+  say(`Without ${foreign.join(', ')} of the environment. Unset that for the commands below, too.`);
+  for (const name of foreign) delete process.env[name];
+}
+
 /** Children in the order of their start; stopped in reverse. */
 const children = [];
 /** A promise of the PostgreSQL server of --cluster, from before it starts. It is stopped last. */

@@ -37,7 +37,9 @@ function startQuickstart(
 /** That it catches up and, with --once, ends: test/packaging/checkout.test.ts. */
 describe('the quickstart', () => {
   it('follows the tip, and ends with the npm that runs it, although npm ends only its own shell', async () => {
-    const quickstart = startQuickstart(['--blocks', '50'], {}, byNpm);
+    // For a daemon of production: it would ask for a token, and end soon.
+    const foreign = { FCI_API_TOKENS_FILE: import.meta.filename, FCI_STOP_HEIGHT: '9' };
+    const quickstart = startQuickstart(['--blocks', '50'], foreign, byNpm);
     // A second one must not touch what the first one has, from before it has a daemon.
     const expectRefused = async (): Promise<void> => {
       const second = startQuickstart(['--blocks', '100']);
@@ -48,6 +50,7 @@ describe('the quickstart', () => {
     await expectRefused();
     await quickstart.program.sees(/Following the tip/);
     expect(quickstart.output()).not.toContain('\x1b');
+    expect(quickstart.output()).toContain('Without FCI_API_TOKENS_FILE, FCI_STOP_HEIGHT of the environment.');
     const [, url = ''] = await quickstart.program.sees(/status\s+(http:\S+)\s/);
     const heightOf = async (): Promise<number> => {
       const body = (await (await fetch(url)).json()) as { readonly latestIndexed: number };
