@@ -1,4 +1,5 @@
 import { boolean, choice, host, integer, text } from './formats.js';
+import { networkNames, networks } from './networks.js';
 import { optional, setting } from './settings.js';
 import type { Settings } from './settings.js';
 
@@ -14,13 +15,9 @@ export const devnetSettings = {
   seed: setting(integer(0, 4_294_967_295, 'seed'), 1, {
     doc: 'The same seed gives the same chain on every machine.',
   }),
-  chainId: setting(
-    choice(['flow-localnet', 'flow-emulator', 'flow-testnet', 'flow-mainnet']),
-    'flow-localnet',
-    {
-      doc: 'Chain id of the simulated network.',
-    },
-  ),
+  chainId: setting(choice(networkNames.map((name) => networks[name].chainId)), 'flow-localnet', {
+    doc: 'Chain id of the simulated network.',
+  }),
   profile: setting(choice(['mixed', 'mainnet', 'dense', 'empty']), 'mixed', {
     doc: 'What the blocks are like: mixed (every odd case), mainnet (mostly empty or small), dense (5 collections of 10 transactions), empty.',
   }),
