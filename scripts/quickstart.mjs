@@ -12,11 +12,13 @@ import {
   openSync,
   readFileSync,
   rmSync,
+  writeFileSync,
   writeSync,
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
@@ -67,9 +69,11 @@ function isWritable(folder) {
 
 /** Standard output, never waited for: this process has others to stop, whether or not anybody reads what it says. */
 const output = openOutput();
+/** In a terminal, in the place of the daemon's progress line. */
+const overwrite = isatty(1) ? '\r\x1b[K' : '';
 function say(line = '') {
   try {
-    writeSync(output, `\r\x1b[K${line}\n`);
+    writeSync(output, `${overwrite}${line}\n`);
   } catch {
     // A terminal that stands still, or a reader that has gone.
   }
@@ -90,6 +94,30 @@ if (former !== undefined && (await readStatus(former.api))?.instance === former.
   say(`A quickstart runs already (its daemon is process ${former.pid}). Stop it with Ctrl-C first.`);
   process.exit(1);
 }
+if (isWritable(root)) claim(`${dataDir}.pid`);
+
+/** From before it installs and builds: what one makes here, another would replace. */
+function claim(mark) {
+  mkdirSync(dirname(mark), { recursive: true });
+  const holder = holderOf(mark);
+  if (holder !== undefined) {
+    say(`A quickstart runs already (process ${holder}). Stop it with Ctrl-C first.`);
+    say(`If that process is another program, delete ${mark}.`);
+    process.exit(1);
+  }
+  writeFileSync(mark, String(process.pid));
+  process.on('exit', () => rmSync(mark, { force: true }));
+}
+
+/** The process that left the mark, while it runs. */
+function holderOf(mark) {
+  try {
+    const pid = Number(readFileSync(mark, 'utf8'));
+    return pid > 0 && pid !== process.pid && process.kill(pid, 0) ? pid : undefined;
+  } catch (error) {
+    return error.code === 'EPERM' ? 'of another user' : undefined;
+  }
+}
 
 await import('./ensure-installed.mjs');
 say('Building …');
@@ -98,6 +126,13 @@ const build = spawnSync(process.execPath, [join(root, 'scripts', 'build.mjs')], 
   stdio: ['ignore', 2, 2],
 });
 if (build.status !== 0) process.exit(build.status ?? 1);
+
+/** Settings for another daemon, such as a token or a store, must not reach these. How they log may. */
+const foreign = Object.keys(process.env).filter((name) => /^FCI_(?!LOG_)/.test(name));
+if (foreign.length > 0) {
+  say(`Without ${foreign.join(', ')} of the environment. Unset that for the commands below, too.`);
+  for (const name of foreign) delete process.env[name];
+}
 
 /** Children in the order of their start; stopped in reverse. */
 const children = [];
@@ -306,6 +341,7 @@ say(
   `Caught up: heights ${status.firstIndexed} to ${status.latestIndexed} are complete, verified and on disk.`,
 );
 say();
+say(`  page      ${api}/   (what it does, in a browser)`);
 say(`  status    ${api}/status`);
 say(`  blocks    ${api}/v1/blocks?height=sealed&expand=payload`);
 say(`  gRPC      ${record.grpc.host}:${record.grpc.port}, for any Flow client (docs/grpc.md)`);

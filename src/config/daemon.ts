@@ -88,7 +88,7 @@ export function clashOfPorts(config: DaemonConfig): string | undefined {
   if (!roles.includes('api')) return undefined;
   for (const [key, nodes] of Object.entries({ accessNodes, 'edi.nodes': edi.nodes, peers }))
     for (const node of nodes) {
-      const [, host = '', port] = /^(?:\w+:\/\/)?(.*):(\d+)\/?$/.exec(node) ?? [];
+      const [, host = '', port] = /^(?:\w+:\/\/)?\[?(.*?)\]?:(\d+)\/?$/.exec(node) ?? [];
       const place = plainHost(host);
       const isOwn = place === own || (place === '127.0.0.1' && /^(?:0\.0\.0\.0|::)$/.test(own));
       if (isOwn && port === String(api.grpcPort))
@@ -98,10 +98,7 @@ export function clashOfPorts(config: DaemonConfig): string | undefined {
 }
 
 function plainHost(host: string): string {
-  return host
-    .toLowerCase()
-    .replace(/^\[(.*)\]$/, '$1')
-    .replace(/^localhost$/, '127.0.0.1');
+  return host.toLowerCase().replace(/^localhost$/, '127.0.0.1');
 }
 
 /** What is wrong with the combination of values, and what to change; `undefined` if nothing is. */

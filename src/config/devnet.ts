@@ -1,4 +1,5 @@
-import { boolean, choice, integer, text } from './formats.js';
+import { boolean, choice, host, integer, text } from './formats.js';
+import { networkNames, networks } from './networks.js';
 import { optional, setting } from './settings.js';
 import type { Settings } from './settings.js';
 
@@ -7,22 +8,16 @@ const MAX_HEIGHT = 1_000_000_000_000_000;
 
 /** The flags of `flow-collection-indexer devnet`, the simulated access node. */
 export const devnetSettings = {
-  host: setting(text('a host name or address', 'host'), '127.0.0.1', {
-    doc: 'Address to listen on.',
-  }),
+  host: setting(host, '127.0.0.1', { doc: 'Address to listen on.' }),
   port: setting(integer(0, 65_535, 'port'), 3570, {
     doc: 'gRPC port; 0 = any free port (printed).',
   }),
   seed: setting(integer(0, 4_294_967_295, 'seed'), 1, {
     doc: 'The same seed gives the same chain on every machine.',
   }),
-  chainId: setting(
-    choice(['flow-localnet', 'flow-emulator', 'flow-testnet', 'flow-mainnet']),
-    'flow-localnet',
-    {
-      doc: 'Chain id of the simulated network.',
-    },
-  ),
+  chainId: setting(choice(networkNames.map((name) => networks[name].chainId)), 'flow-localnet', {
+    doc: 'Chain id of the simulated network.',
+  }),
   profile: setting(choice(['mixed', 'mainnet', 'dense', 'empty']), 'mixed', {
     doc: 'What the blocks are like: mixed (every odd case), mainnet (mostly empty or small), dense (5 collections of 10 transactions), empty.',
   }),

@@ -1,3 +1,5 @@
+import { isIPv6 } from 'node:net';
+
 /**
  * How the values of a setting are written and checked. convict coerces every text, from wherever it came, and then asks
  * whether the value is accepted.
@@ -116,6 +118,14 @@ export function text(allowed: string, value: string): Format<string> {
   };
 }
 
+/** Where a daemon listens, and is asked in a URL: its port is a key of its own. */
+export const host: Format<string> = {
+  ...text('a host name or address, without port or brackets', 'host'),
+  accepts: (given): given is string =>
+    typeof given === 'string' &&
+    (isIPv6(given) || (/^[^\s\p{Cc}:/?#@[\]\\]+$/u.test(given) && URL.canParse(`http://${given}`))),
+};
+
 /** Nobody wants a file or directory of such a name: it would be made, and be sought elsewhere. */
 const NOT_REPLACED = /^(?:~(?:\/|$)|\$|-$)|:\/\//;
 
@@ -125,14 +135,12 @@ export function localPath(what: string, value: string): Format<string> {
   return { ...any, accepts: (given): given is string => any.accepts(given) && !NOT_REPLACED.test(given) };
 }
 
-const BLOCK = /^\d{1,15}:[0-9a-f]{64}$/;
-
 /** A block by its height and id, in lower case. */
 export const block: Format<string> = {
   allowed: 'a block as HEIGHT:ID, with its id in 64 hex digits',
   value: 'height:id',
   coerce: (text) => text.toLowerCase(),
-  accepts: (given): given is string => typeof given === 'string' && BLOCK.test(given),
+  accepts: (given): given is string => typeof given === 'string' && /^\d{1,15}:[0-9a-f]{64}$/.test(given),
 };
 
 /** A list of at most `max` items, and at least `min`. */

@@ -1,4 +1,4 @@
-import { block, boolean, byteSize, choice, heightsToFill, httpAddress, integer } from './formats.js';
+import { block, boolean, byteSize, choice, heightsToFill, host, httpAddress, integer } from './formats.js';
 import { integerOr, list, localPath, origins, text } from './formats.js';
 import type { Format } from './formats.js';
 import { networkNames } from './networks.js';
@@ -53,9 +53,7 @@ const database: Format<string> = {
   isSensitive: true,
 };
 const file = text('a file', 'file');
-const host = text('a host name or address', 'host');
-const MAX_PORT = 65_535;
-const port = integer(0, MAX_PORT, 'port');
+const port = integer(0, 65_535, 'port');
 const height = integer(0, MAX_HEIGHT, 'height');
 const milliseconds = (min: number, max: number) => integer(min, max, 'ms');
 

@@ -34,8 +34,8 @@ export function readFile(path: string, settings: Settings): ReadonlyMap<string, 
 /** convict would skip some unknown names, such as `__proto__`, and fail on a group that is none. */
 function entriesOf(node: unknown, settings: Settings, path: string, prefix: string): [string, unknown][] {
   if (typeof node !== 'object' || node === null || Array.isArray(node)) {
-    const where = prefix === '' ? 'The file' : `The key ${prefix.slice(0, -1)}`;
-    throw new OperatorError('configuration', `${where} in ${named(path)} must be an object of keys.`);
+    const what = prefix === '' ? 'The configuration file' : `The key ${prefix.slice(0, -1)} in`;
+    throw new OperatorError('configuration', `${what} ${named(path)} must be an object of keys.`);
   }
   const keys = Object.keys(settings);
   return Object.entries(node).flatMap(([name, value]): [string, unknown][] => {

@@ -121,7 +121,10 @@ describe('a daemon whose readers see only what is proven final', () => {
     // A closed store knows no proven height: it gives no certificate that its checker would refuse.
     const prove = (height: number) => runCommand(['prove', String(height), ...storeFlags(dataDir)]);
     expect(await prove(PROVEN)).toMatchObject({ code: 0 });
-    expect(await prove(PROVEN + 1)).toMatchObject({ stdout: '', ...refused(66, 'proves nothing: ') });
+    expect(await prove(PROVEN + 1)).toMatchObject({
+      stdout: '',
+      ...refused(66, 'No certificate that is stored proves it: the certificate in block '),
+    });
 
     // The store keeps who signs: without a node it is proven again from that.
     await node.close();

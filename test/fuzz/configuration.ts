@@ -59,7 +59,7 @@ export const settingRefusals: Refusals = [
 const refusals: Refusals = [
   ['unknown key', /^Unknown key \S.* in .* docs\/configuration\.md lists every key\.$/],
   ['unknown variable', /^Unknown environment variable "?FCI_.* Unset it, or see docs\/configuration\.md/],
-  ['not an object', /^(?:The file|The key \S+) in .* must be an object of keys/],
+  ['not an object', /^(?:The configuration file|The key \S+ in) .* must be an object of keys/],
   ...settingRefusals,
 ];
 

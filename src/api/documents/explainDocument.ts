@@ -133,7 +133,7 @@ function standingOf(
   if (height > head)
     return [
       'above_head',
-      `${what} is above the finalized head, ${head}: the chain has not reached it, by the head that is reported.`,
+      `${what} is above the finalized head, ${head}: the chain has not reached it, as far as the access nodes know.`,
     ];
   if (stage === 'outside')
     return [

@@ -94,7 +94,7 @@ async function whyNoDaemon(loaded: LoadedConfig): Promise<string> {
 function nothingRecorded(config: LoadedConfig['config']): string {
   const { dataDir } = config;
   if (!mayReadRecord(dataDir))
-    return `this user may not read in ${dataDir} where one listens (run this as the user of the daemon)`;
+    return `this user may not read in ${dataDir}, where one would be recorded (run this as the user of the daemon)`;
   const record = recordOf(config);
   return record === undefined
     ? `no daemon is recorded in ${dataDir}`

@@ -27,7 +27,7 @@ export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   if (!verdict.ok)
     throw new OperatorError(
       'not_found',
-      `What is stored proves nothing: ${verdict.reason}. Try again when there are more blocks, or name --to; "verify" checks the store.`,
+      `No certificate that is stored proves it: ${verdict.reason}. Name in --to a block whose ID the reader trusts, or try again when there are more blocks; "verify" checks the store.`,
     );
   if (output === null) terminal.out(document);
   else await explained(output, () => writeWhole(output, document));

@@ -68,7 +68,7 @@ function row(label: string, ...texts: readonly string[]): Row[] {
 
 function rowsOf(status: StatusDocument): Row[] {
   const { chainId, endpoints, eta, log, network, ready, reasons, sources, uptimeSeconds, version } = status;
-  const atHead = eta === null ? '' : `, at the head in ${formatDuration(eta)}`;
+  const atHead = eta === null || eta === 0 ? '' : `, at the head in ${formatDuration(eta)}`;
   return [
     row('network', `${network} (${chainId}), version ${version}, up ${formatDuration(uptimeSeconds)}`),
     row('indexed', indexed(status)),

@@ -14,7 +14,7 @@ const faults: Readonly<Record<string, string>> = {
   EROFS: 'the file system is mounted read-only. Choose another place',
   ENOENT: 'its directory does not exist. Make it, or choose another place',
   ENOTDIR: 'part of its path is not a directory. Choose another place',
-  EISDIR: 'it is a directory. Choose another place',
+  EISDIR: 'it is a directory. Name a file in it; export takes one with --format csv or parquet',
   EFBIG: 'the file would be larger than the file system or a limit allows. Choose another place',
 };
 

@@ -107,6 +107,13 @@ it.each([
   [['export', '--output', '-', '--format', 'csv'], /Add --output DIRECTORY/],
   [['migrate', '--from', '/x', '--to', 'mysql://h/d'], /--to: .* or postgres:\/\/HOST\/DATABASE/],
   [['start', '--window', '0'], /Wrong value for --window: .* whole number from 1 to 4096/],
+  [
+    ['status', '--api-host', 'localhost:7180'],
+    /"localhost:7180" is not a host name or address, without port/,
+  ],
+  [['status', '--api-host', '[::1]'], /Wrong value for --api-host: "\[::1\]" is not a host name/],
+  [['get', 'block', '1', '--api-host', '999.1.1.1'], /"999.1.1.1" is not a host name/],
+  [['devnet', '--host', 'http://localhost'], /Wrong value for --host: "http:\/\/localhost" is not a host/],
   [['start', '--access-node', 'http://x:1'], /--access-node: "http:\/\/x:1" is not an access node/],
   [['config', 'check', '--edi-node', 'x'], /Wrong value for --edi-node: .*it has no port/],
   [['start', 'now'], /start does not take the argument "now"/],

@@ -135,7 +135,7 @@ describe('an export', () => {
     [['--from', '105', '--to', '104'], 'usage', /--from 105 is above --to 104/],
     [['--resume'], 'usage', /--output FILE/],
     [['--follow'], 'no_daemon', /No daemon answers/],
-    [['--output', '/'], 'storage', /Cannot write \/: it is a directory/],
+    [['--output', '/'], 'storage', /Cannot write \/: it is a directory\. .*--format csv or parquet/],
     [['--output', '/nowhere/at/all'], 'storage', /its directory does not exist/],
     [['--output', '/dev/full'], 'storage', /the disk is full/],
     [['--output', '/dev/null', '--resume'], 'usage', /leave --resume out/],

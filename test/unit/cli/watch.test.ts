@@ -101,7 +101,7 @@ describe('status --watch', () => {
   });
 
   it('says on the page that the daemon is away, and keeps what it said last', async () => {
-    const chain = await served();
+    const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { told: { eta: 0 } });
     const watch = watching(chain.port, [], { isTerminal: true });
     await watch.sees('2 heights, complete');
     await chain.stop();
@@ -110,5 +110,7 @@ describe('status --watch', () => {
     await watch.ended;
     const [screen = ''] = watch.printed.out.split(SCREEN_OFF);
     expect(lastPage(screen).join('\n')).toContain('2 heights, complete');
+    // It is there: no time is left.
+    expect(screen).not.toContain('at the head in');
   });
 });

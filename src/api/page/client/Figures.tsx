@@ -79,7 +79,7 @@ function proven({ proof: { anchor, mode, provenHeight, reason } }: Status): [str
     checkpoint: 'your checkpoint',
     spork_root: 'the root of the spork',
     spork_table: 'the end of the spork',
-    first_use: 'the word of the nodes for',
+    first_use: 'the word of the nodes for block',
   }[anchor.kind];
   return [height, `rests on ${by} ${count(anchor.height)}, ${anchor.id.slice(0, 16)}…`];
 }
