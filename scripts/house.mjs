@@ -147,7 +147,7 @@ export const maxLines = {
   'src/api': 9_862,
   'src/app': 7_108,
   'src/cli': 4_299,
-  'src/collections': 3_758,
+  'src/collections': 3_755,
   'src/config': 1_145,
   'src/devnet': 4_919,
   'src/finality': 2_497,
@@ -159,7 +159,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 12_007,
   'src/main.ts': 266,
-  test: 64_808,
+  test: 64_853,
 };
 
 const packageHomes = {

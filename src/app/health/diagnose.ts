@@ -106,17 +106,15 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const noteProgress = (): void => {
     const indexed = store.latestIndexedHeight();
     const target = phase() === 'running' ? window.target() : undefined;
-    const isIdle = target === undefined || indexed >= target || waitsForSealing(indexed + 1);
+    const { sealed } = listener;
+    // Execution data follows the sealed head, some seconds behind the finalized one.
+    const isSealed = !config.ediOnly || indexed < (sealed.height ?? -1);
+    const waitsForSealing = !isSealed && (sealed.advanceAgeMs() ?? ageOf(startedAtMs)) < SEALING_PAUSES_MS;
+    const isIdle = target === undefined || indexed >= target || waitsForSealing;
     const nowMs = clock.monotonic();
     if (indexed !== watermark) progressAtMs = indexedAtMs = nowMs;
     else if (isIdle) progressAtMs = nowMs;
     watermark = indexed;
-  };
-
-  /** Execution data follows the sealed head, some seconds behind the finalized one. */
-  const waitsForSealing = (height: number): boolean => {
-    if (!config.ediOnly || height <= (listener.sealed.height ?? -1)) return false;
-    return (listener.sealed.advanceAgeMs() ?? ageOf(startedAtMs)) < SEALING_PAUSES_MS;
   };
 
   /** What a height that is not durable waits for; `undefined` while no line runs. */
@@ -239,20 +237,19 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     // While no node confirms the head, the lag is unknown.
     if (lag <= limits.maxLag || !isHeadConfirmed()) return undefined;
     const proven = readable === beforeFirst ? 'of no block yet' : `only up to ${readable}`;
+    const whyNotProven =
+      prover === undefined
+        ? 'the process that follows the chain proves it, and has proven nothing more'
+        : (prover.status().reason ?? 'the newest blocks say nothing more');
     const why =
       indexed - copied > limits.maxLag
         ? `; readers use api.store, which has come only to ${copied}: it may be a replica no more, or receive nothing`
         : readable === Math.min(indexed, copied)
           ? ''
-          : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven()}`;
+          : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
     const message = `${lag} heights behind the head ${target ?? ''}; ready at ${limits.maxLag} or fewer${why}`;
     return finding('behind', message, readable < 0 ? undefined : readable);
   };
-
-  const whyNotProven = (): string =>
-    prover === undefined
-      ? 'the process that follows the chain proves it, and has proven nothing more'
-      : (prover.status().reason ?? 'the newest blocks say nothing more');
 
   const headStale = (head: number): Finding | undefined => {
     const { maxHeadAgeSeconds } = limits;
@@ -282,15 +279,16 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const lowest = lowestHeldUp();
     if (lowest === undefined) return undefined;
-    const { because, code, height, message } = lowest;
+    const { because, code, forMs = stillMs, height, message } = lowest;
     // Findings about the store have that already.
     if (because === 'store' && (code ?? databaseTrouble()) !== undefined) return undefined;
     // Nodes that do not answer serve nothing: that has its own finding.
     if (because === 'unserved' && !isHeadConfirmed()) return undefined;
     if (code !== undefined) return finding(code, message, height);
-    if (stillMs < SILENT_FOR_MS) return undefined;
+    const silentMs = Math.min(stillMs, forMs);
+    if (silentMs < SILENT_FOR_MS) return undefined;
     const ofNodes = config.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
-    const silent = `${message}: nothing has come for ${wholeSeconds(stillMs)} s`;
+    const silent = `${message}: nothing has come for ${wholeSeconds(silentMs)} s`;
     return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
   };
 
@@ -360,10 +358,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
-    const { source } = network;
-    const silent = `no ${source} has reported its head for ${wholeSeconds(forMs)} s`;
-    const key = source === 'peer' ? 'peers' : 'accessNodes';
-    const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
+    const silent = `no ${network.source} has reported its head for ${wholeSeconds(forMs)} s`;
+    const key = network.source === 'peer' ? 'peers' : 'accessNodes';
+    const advice = `; check that ${key} names ${network.source}s that run and can be reached from here`;
     return finding(
       code,
       withTroubles(silent, troubles, clock) + (code === 'upstream_unreachable' ? advice : ''),

@@ -35,6 +35,8 @@ interface Facts {
   /** Durable, and known to be on the chain. */
   readonly isConfirmed: boolean;
   readonly commitStartedAtMs: number | undefined;
+  /** When what it lacked before came: until then it waited for something else. */
+  readonly sinceMs: number;
   /** Its troubles; where nobody serves it, why not. */
   readonly block: NonNullable<ReturnType<IndexingLine['blocks']['heldUpBy']>>;
   readonly collections: ReturnType<IndexingLine['explainer']['heldUpBy']>;
@@ -91,7 +93,10 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
   const line = {
     blocks: { heldUpBy: block, chainTrouble: () => state.wrong.chainTrouble },
     explainer: {
-      explain: () => ({ stage: state.facts.stage ?? 'queued' }),
+      explain: () => ({
+        stage: state.facts.stage ?? 'queued',
+        waitedMs: state.facts.sinceMs === undefined ? undefined : clock.monotonic() - state.facts.sinceMs,
+      }),
       heldUpBy: () => state.facts.collections,
       unresolvable: () => state.wrong.unresolvable ?? [],
     },
@@ -246,6 +251,24 @@ describe('the lowest missing height, held up', () => {
     expect(await told(2_000)).toEqual([
       'upstream_unreachable: waiting for block 1001: nothing has come for 9 s',
     ]);
+  });
+
+  it('is not laid on what has only just begun after a long wait for something else', async () => {
+    const { clock, codes, state, told } = healthyDaemon({ head: 1010 });
+    const silent = trouble({ kind: 'unreachable', said: 'a:1: no answer yet', count: 0 });
+    state.facts = { block: { height: 1001, troubles: [silent], isUnserved: false } };
+    expect(await codes(20_000)).toEqual(['upstream_unreachable']);
+    const collections = { missing: 1, of: 2, troubles: [], heldBack: [] };
+    state.facts = { stage: 'collecting', collections, sinceMs: clock.monotonic() };
+    expect(await codes(1_000)).toEqual([]);
+    expect(await told(8_000)).toEqual([
+      'upstream_unreachable: waiting for 1 of 2 collections of height 1001: nothing has come for 9 s',
+    ]);
+    state.facts = { stage: 'committing', sinceMs: clock.monotonic() };
+    expect(await codes(1_000)).toEqual([]);
+    state.facts = { ...state.facts, commitStartedAtMs: clock.monotonic() };
+    expect(await codes(1_000)).toEqual([]);
+    expect(await told(8_000)).toEqual(['store_stalled: the disk has been writing one batch for 9 s']);
   });
 
   it('by its block is told as that though it was stored above a gap before the start', async () => {

@@ -558,7 +558,8 @@ describe('why execution data does not come', () => {
     expect(state.trouble()).toBe(
       'a:9000 gives no execution data for height 100, which is sealed: it may have pruned it',
     );
-    expect(state.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
+    const said = `${METHOD} at a:9000: nothing came, although the height is sealed`;
+    expect(state.troubles()).toMatchObject([{ node: 'a:9000', said, count: 1 }]);
   });
 
   it.each([
