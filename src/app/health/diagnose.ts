@@ -178,10 +178,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(code, words === '' ? `${what}: ${fix}` : `${what}: ${words}; ${fix}`, height);
   };
 
-  /** A reported spork that is not confirmed, and that the next block waits for. */
+  /** A reported spork that is not confirmed, and that the start or the next block waits for. */
   const undecidedSpork = (): Finding | undefined => {
     const block = line?.blocks.heldUpBy();
-    const spork = block?.isUnserved === true ? network.verifier.undecidedAt(block.height) : undefined;
+    const next = block?.isUnserved === true ? block.height : -1;
+    const spork = network.verifier.undecidedAt(phase() === 'starting' ? Infinity : next);
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
@@ -367,11 +368,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     );
   };
 
-  /** The head is known, but the start still waits for the nodes to say where their chain begins. */
+  /** The start still waits for the nodes to say where their chain begins, or whether there is a spork. */
   const startHeldUp = (): Finding | undefined => {
     if (phase() !== 'starting' || ageOf(startedAtMs) < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = network.identityTroubles();
-    if (troubles.length === 0) return undefined;
+    if (troubles.length === 0) return undecidedSpork();
     const isRootWanted = config.startHeight === 'root' && listener.finalized.height !== undefined;
     const root = 'give the root of the live spork (name one that has it, or a height for --start-height)';
     const what = `the start waits for the nodes to ${isRootWanted ? root : 'identify themselves'}`;

@@ -112,8 +112,7 @@ export function openUpstream(
     lateMs: loopLateMs,
     isBesideLive: () => backfill.running().length > 0 && isLiveHere(),
   });
-  const { concurrency } = config.requester;
-  const slots = new EndpointSlots({ concurrency }, { historyShare: () => pace.share() });
+  const slots = new EndpointSlots(config.requester, { historyShare: () => pace.share() });
   pace.onMore(() => slots.moreForHistory());
   const common = { ...base, network, listener, slots, pace };
   const healing = heal({ ...common, window, queue });

@@ -138,7 +138,10 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       source: 'access node',
       namesServing: () => new Set(block().isUnserved ? [] : ['a:1']),
       whyUnserved: () => block().troubles,
-      verifier: { undecidedAt: () => state.wrong.undecidedSpork },
+      verifier: {
+        undecidedAt: (height: number) =>
+          height < (state.wrong.undecidedSpork?.rootHeight ?? 0) ? undefined : state.wrong.undecidedSpork,
+      },
       identityTroubles: () => state.identity,
       chainReplaced: () => state.wrong.chainReplaced,
       headBelow: () => state.wrong.headBelow,
@@ -466,6 +469,11 @@ describe('the head', () => {
     expect(await told(1_000)).toEqual([
       expect.stringMatching(/^starting: /),
       expect.stringMatching(/^upstream_refusing: .*ABORTED: no disk \(3 times/),
+    ]);
+    Object.assign(state, { identity: [], wrong: { undecidedSpork } });
+    expect(await told(1_000)).toEqual([
+      expect.stringMatching(/^starting: /),
+      expect.stringMatching(/^not_vouched: a spork at height 1001 is reported by a:1 .* \(asked: b:1\)/),
     ]);
   });
 
