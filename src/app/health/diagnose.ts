@@ -248,7 +248,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
         : readable === Math.min(indexed, copied)
           ? ''
           : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
-    const message = `${lag} heights behind the head ${target ?? ''}; ready at ${limits.maxLag} or fewer${why}`;
+    const teller = network.soleTeller(readable + limits.maxLag);
+    const head = `the head ${target ?? ''}${teller === undefined ? '' : `, which ${teller} alone tells`}`;
+    const message = `${lag} heights behind ${head}; ready at ${limits.maxLag} or fewer${why}`;
     return finding('behind', message, readable < 0 ? undefined : readable);
   };
 

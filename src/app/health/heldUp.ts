@@ -75,8 +75,7 @@ function heldUpByStore(
   const startedAtMs = indexer.commitStartedAtMs();
   if (startedAtMs !== undefined) {
     const forMs = clock.monotonic() - startedAtMs;
-    const writer = store.trouble === undefined ? 'disk' : 'database';
-    const message = `the ${writer} has been writing one batch for ${wholeSeconds(forMs)} s; height ${height} waits for it`;
+    const message = `the ${store.trouble === undefined ? 'disk' : 'database'} has been writing one batch for ${wholeSeconds(forMs)} s; height ${height} waits for it`;
     return { message, code: forMs < HELD_UP_AFTER_MS ? undefined : 'store_stalled' };
   }
   const paused = diskWatch?.pause();

@@ -125,7 +125,6 @@ export function openUpstream(
     { config, maxRangeHeights },
     { ...common, queue, onPublished, onDamage: healing.found },
   );
-  const leadership = queue ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
     config.proof.mode === 'off'
@@ -139,8 +138,8 @@ export function openUpstream(
             store.shared?.isLeading() !== false &&
             (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
-  const history = { backfill, healing, published };
-  return { ...common, ...history, window, accountBuilder, leadership, prover, proofBackfill };
+  const work = { backfill, healing, published, leadership: queue ?? soleLeadership };
+  return { ...common, ...work, window, accountBuilder, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */

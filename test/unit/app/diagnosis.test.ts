@@ -46,6 +46,8 @@ interface Facts {
 /** What is wrong with the parts of the daemon; nothing, unless a test says so. */
 interface Wrong {
   readonly chainReplaced: string;
+  /** Of a head that no other node reports. */
+  readonly soleTeller: string;
   readonly headBelow: { readonly head: number; readonly reached: number };
   readonly chainTrouble: ChainTrouble;
   readonly undecidedSpork: ReturnType<AccessNetwork['verifier']['undecidedAt']>;
@@ -145,6 +147,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       identityTroubles: () => state.identity,
       chainReplaced: () => state.wrong.chainReplaced,
       headBelow: () => state.wrong.headBelow,
+      soleTeller: (height: number) => (height < (state.head ?? 0) ? state.wrong.soleTeller : undefined),
     },
     prover: {
       finalBlock: () => (state.wrong.proven === undefined ? undefined : { height: state.wrong.proven.to }),
@@ -206,6 +209,8 @@ describe('a daemon that is well', () => {
     const { after, state } = healthyDaemon({ head: 1101 });
     const message = '101 heights behind the head 1101; ready at 100 or fewer';
     expect(await after(1_000)).toMatchObject([{ code: 'behind', message, height: 1000 }]);
+    state.wrong = { soleTeller: 'a:1' };
+    expect((await after(0))[0]?.message).toContain(' the head 1101, which a:1 alone tells; ready at');
     for (let height = 1001; height < 1020; height += 1) {
       state.latest = height;
       expect((await after(3_000)).filter(({ code }) => code !== 'behind')).toEqual([]);
