@@ -269,11 +269,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const forMs = begunAtMs === undefined ? 0 : waitedMs(ageOf(begunAtMs));
     const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
-    const [writer, advice] =
-      store.trouble === undefined
-        ? ['disk', '']
-        : ['database', '; its pg_stat_activity shows what it waits for'];
-    const message = `the ${writer} has been writing one batch for ${wholeSeconds(forMs)} s${advice}`;
+    const isDatabase = store.trouble !== undefined;
+    const advice = isDatabase ? '; its pg_stat_activity shows what it waits for' : '';
+    const message = `the ${isDatabase ? 'database' : 'disk'} has been writing one batch for ${wholeSeconds(forMs)} s${advice}`;
     return finding('store_stalled', message, store.latestIndexedHeight() + 1);
   };
 
@@ -345,12 +343,16 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('starting', withTroubles(what, upstreamTroubles(), clock));
   };
 
+  /** When nodes were asked first: not before the servers listen, which takes a slow machine a while. */
+  let askedAtMs = Infinity;
   /** Why no head came, as nodes told last. */
   let latest = { troubles: [] as readonly NodeTrouble[], atMs: -Infinity };
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.finalized.answerAgeMs();
-    const forMs = waitedMs(silentMs ?? ageOf(startedAtMs));
+    for (const member of network.named())
+      if (member.askedAtMs >= startedAtMs) askedAtMs = Math.min(askedAtMs, member.askedAtMs);
+    const forMs = waitedMs(silentMs ?? ageOf(askedAtMs));
     const isReplaced = network.chainReplaced() !== undefined;
     // Nodes of another chain are not asked for their head: what they said of it before is old.
     let troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
@@ -364,10 +366,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const silent = `no ${network.source} has reported its head for ${wholeSeconds(forMs)} s`;
     const key = network.source === 'peer' ? 'peers' : 'accessNodes';
     const advice = `; check that ${key} names ${network.source}s that run and can be reached from here`;
-    return finding(
-      code,
-      withTroubles(silent, troubles, clock) + (code === 'upstream_unreachable' ? advice : ''),
-    );
+    const what = withTroubles(silent, troubles, clock);
+    return finding(code, code === 'upstream_unreachable' ? what + advice : what);
   };
 
   /** The start still waits for the nodes to say where their chain begins, or whether there is a spork. */
