@@ -2,6 +2,7 @@ import { SILENT_AFTER_MS } from '../access/index.js';
 import type { NodeTrouble } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
+import type { HeightRecord } from './heights/HeightRecord.js';
 import type { Window } from './heights/Window.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type { RequestTrail } from './heights/WantedCollection.js';
@@ -18,6 +19,8 @@ export interface HeightExplanation {
   readonly blockId?: Identifier | undefined;
   /** Since the height was handed out. */
   readonly ageMs?: number;
+  /** Since the last of its collections came, if any has. */
+  readonly waitedMs?: number;
   readonly guarantees?: number;
   readonly missing: readonly MissingExplanation[];
   /** Why execution data does not deliver it. */
@@ -55,27 +58,17 @@ export class HeightExplainer {
   }
 
   oldestMissing() {
-    const { clock, mcq, window } = this.#deps;
-    const lowest = window.lowestCollecting();
-    if (lowest === undefined) return undefined;
-    const { height, queuedAtMs } = lowest;
-    return {
-      height,
-      ageSeconds: (clock.monotonic() - queuedAtMs) / 1000,
-      missingIds: mcq.missingIds(height),
-    };
+    const lowest = this.#deps.window.lowestCollecting();
+    return lowest && this.#lackOf(lowest);
   }
 
   /** Heights that have lacked a collection for longer than this, lowest first. They are still retried. */
   unresolvable(olderThanMs: number) {
-    const { clock, mcq, window } = this.#deps;
-    const nowMs = clock.monotonic();
-    return [...window.all()]
-      .filter(({ status }) => status === 'collecting')
-      .map(({ height, queuedAtMs }) => ({ height, ageMs: nowMs - queuedAtMs }))
-      .filter(({ ageMs }) => ageMs > olderThanMs)
+    const beforeMs = this.#deps.clock.monotonic() - olderThanMs;
+    return [...this.#deps.window.all()]
+      .filter(({ status, queuedAtMs }) => status === 'collecting' && queuedAtMs < beforeMs)
       .sort((a, b) => a.height - b.height)
-      .map(({ height, ageMs }) => ({ height, ids: mcq.missingIds(height), ageMs }));
+      .map((record) => this.#lackOf(record));
   }
 
   /** Answers "why is it (not) here". */
@@ -86,12 +79,14 @@ export class HeightExplainer {
       const waiting = height <= window.upperBound() ? 'queued' : 'outside';
       return { height, stage: window.isIndexed(height) ? 'indexed' : waiting, missing: [] };
     }
-    const { block, blockSource } = queued;
+    const { block, blockSource, missingCount, queuedAtMs, received } = queued;
+    const cameAtMs = Math.max(queuedAtMs, ...[...received.values()].map((each) => each.receivedAtMs));
     return {
       height,
-      stage: queued.missingCount === 0 ? 'committing' : 'collecting',
+      stage: missingCount === 0 ? 'committing' : 'collecting',
       blockId: block.id,
-      ageMs: clock.monotonic() - queued.queuedAtMs,
+      ageMs: clock.monotonic() - queuedAtMs,
+      waitedMs: clock.monotonic() - cameAtMs,
       guarantees: block.collectionIds.length,
       missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
       executionData: this.#deps.executionDataReason(),
@@ -115,6 +110,11 @@ export class HeightExplainer {
       /** Nodes that are not asked now because of their rate limit. */
       heldBack: requests?.heldBack(height) ?? [],
     };
+  }
+
+  #lackOf({ height, queuedAtMs }: HeightRecord) {
+    const { clock, mcq } = this.#deps;
+    return { height, ids: mcq.missingIds(height), ageMs: clock.monotonic() - queuedAtMs };
   }
 }
 

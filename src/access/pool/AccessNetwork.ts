@@ -160,13 +160,22 @@ export class AccessNetwork extends NodePool {
    */
   headBelow(reported = -1): { readonly head: number; readonly reached: number } | undefined {
     const reached = Math.max(this.#dependencies.expectation().watermark?.height ?? -1, reported);
-    const sinceMs = this.#dependencies.clock.monotonic() - HEAD_FRESH_MS;
-    const told = this.named()
-      .filter(isUsable)
-      .flatMap(({ head }) => head ?? []);
-    const heads = told.filter(({ atMs }) => atMs >= sinceMs).map(({ height }) => height);
+    const heads = this.#recentHeads().map(({ height }) => height);
     const head = Math.max(...heads);
     return heads.length > 0 && head <= reached - HEAD_FAR_BELOW_HEIGHTS ? { head, reached } : undefined;
+  }
+
+  /** The node that alone reported a head above this height recently, though others reported theirs. */
+  soleTeller(height: number): string | undefined {
+    const heads = this.#recentHeads();
+    const [first, ...more] = heads.filter((head) => head.height > height);
+    return more.length === 0 && heads.length > 1 ? first?.name : undefined;
+  }
+
+  #recentHeads() {
+    const sinceMs = this.#clock.monotonic() - HEAD_FRESH_MS;
+    const told = this.named().filter((member) => isUsable(member) && (member.head?.atMs ?? 0) >= sinceMs);
+    return told.flatMap(({ head, node: { name } }) => (head === undefined ? [] : { name, ...head }));
   }
 
   /** Nodes that may still name the root of their spork. */

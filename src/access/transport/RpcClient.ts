@@ -277,7 +277,11 @@ export class RpcClient {
   #openStream(method: StreamMethod, request: Buffer, rank: StreamRank, sink: StreamSink): StreamCall {
     const { isProvable, metrics } = this.#dependencies;
     metrics.upstreamRequests.inc({ endpoint: this.name, method });
-    const call = this.#streamApart(pathOf(method, isProvable), request, sink);
+    // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
+    // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
+    const channel = this.#isClosed ? this.#shared : this.#openChannel();
+    const call = channel.stream(pathOf(method, isProvable), request, sink);
+    channel.close();
     if (rank === 'needed') return call;
     // It may have to make way, until it is cancelled, as every call is in the end.
     const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
@@ -286,21 +290,6 @@ export class RpcClient {
       call.cancel();
     };
     return { read: () => call.read(), cancel };
-  }
-
-  /**
-   * On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
-   * stream, and a stream that we do not read would use up the window of all.
-   */
-  #streamApart(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    if (this.#isClosed) return this.#shared.stream(path, request, sink);
-    const channel = this.#openChannel();
-    try {
-      return channel.stream(path, request, sink);
-    } finally {
-      // No further calls use it: it closes with this one.
-      channel.close();
-    }
   }
 
   /** The node answered a call on this channel. */

@@ -106,17 +106,15 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const noteProgress = (): void => {
     const indexed = store.latestIndexedHeight();
     const target = phase() === 'running' ? window.target() : undefined;
-    const isIdle = target === undefined || indexed >= target || waitsForSealing(indexed + 1);
+    const { sealed } = listener;
+    // Execution data follows the sealed head, some seconds behind the finalized one.
+    const isSealed = !config.ediOnly || indexed < (sealed.height ?? -1);
+    const waitsForSealing = !isSealed && (sealed.advanceAgeMs() ?? ageOf(startedAtMs)) < SEALING_PAUSES_MS;
+    const isIdle = target === undefined || indexed >= target || waitsForSealing;
     const nowMs = clock.monotonic();
     if (indexed !== watermark) progressAtMs = indexedAtMs = nowMs;
     else if (isIdle) progressAtMs = nowMs;
     watermark = indexed;
-  };
-
-  /** Execution data follows the sealed head, some seconds behind the finalized one. */
-  const waitsForSealing = (height: number): boolean => {
-    if (!config.ediOnly || height <= (listener.sealed.height ?? -1)) return false;
-    return (listener.sealed.advanceAgeMs() ?? ageOf(startedAtMs)) < SEALING_PAUSES_MS;
   };
 
   /** What a height that is not durable waits for; `undefined` while no line runs. */
@@ -180,10 +178,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(code, words === '' ? `${what}: ${fix}` : `${what}: ${words}; ${fix}`, height);
   };
 
-  /** A reported spork that is not confirmed, and that the next block waits for. */
+  /** A reported spork that is not confirmed, and that the start or the next block waits for. */
   const undecidedSpork = (): Finding | undefined => {
     const block = line?.blocks.heldUpBy();
-    const spork = block?.isUnserved === true ? network.verifier.undecidedAt(block.height) : undefined;
+    const next = block?.isUnserved === true ? block.height : -1;
+    const spork = network.verifier.undecidedAt(phase() === 'starting' ? Infinity : next);
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
@@ -239,20 +238,21 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     // While no node confirms the head, the lag is unknown.
     if (lag <= limits.maxLag || !isHeadConfirmed()) return undefined;
     const proven = readable === beforeFirst ? 'of no block yet' : `only up to ${readable}`;
+    const whyNotProven =
+      prover === undefined
+        ? 'the process that follows the chain proves it, and has proven nothing more'
+        : (prover.status().reason ?? 'the newest blocks say nothing more');
     const why =
       indexed - copied > limits.maxLag
         ? `; readers use api.store, which has come only to ${copied}: it may be a replica no more, or receive nothing`
         : readable === Math.min(indexed, copied)
           ? ''
-          : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven()}`;
-    const message = `${lag} heights behind the head ${target ?? ''}; ready at ${limits.maxLag} or fewer${why}`;
+          : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
+    const teller = network.soleTeller(readable + limits.maxLag);
+    const head = `the head ${target ?? ''}${teller === undefined ? '' : `, which ${teller} alone tells`}`;
+    const message = `${lag} heights behind ${head}; ready at ${limits.maxLag} or fewer${why}`;
     return finding('behind', message, readable < 0 ? undefined : readable);
   };
-
-  const whyNotProven = (): string =>
-    prover === undefined
-      ? 'the process that follows the chain proves it, and has proven nothing more'
-      : (prover.status().reason ?? 'the newest blocks say nothing more');
 
   const headStale = (head: number): Finding | undefined => {
     const { maxHeadAgeSeconds } = limits;
@@ -269,11 +269,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const forMs = begunAtMs === undefined ? 0 : waitedMs(ageOf(begunAtMs));
     const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
-    const [writer, advice] =
-      store.trouble === undefined
-        ? ['disk', '']
-        : ['database', '; its pg_stat_activity shows what it waits for'];
-    const message = `the ${writer} has been writing one batch for ${wholeSeconds(forMs)} s${advice}`;
+    const isDatabase = store.trouble !== undefined;
+    const advice = isDatabase ? '; its pg_stat_activity shows what it waits for' : '';
+    const message = `the ${isDatabase ? 'database' : 'disk'} has been writing one batch for ${wholeSeconds(forMs)} s${advice}`;
     return finding('store_stalled', message, store.latestIndexedHeight() + 1);
   };
 
@@ -282,15 +280,16 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const lowest = lowestHeldUp();
     if (lowest === undefined) return undefined;
-    const { because, code, height, message } = lowest;
+    const { because, code, forMs = stillMs, height, message } = lowest;
     // Findings about the store have that already.
     if (because === 'store' && (code ?? databaseTrouble()) !== undefined) return undefined;
     // Nodes that do not answer serve nothing: that has its own finding.
     if (because === 'unserved' && !isHeadConfirmed()) return undefined;
     if (code !== undefined) return finding(code, message, height);
-    if (stillMs < SILENT_FOR_MS) return undefined;
+    const silentMs = Math.min(stillMs, forMs);
+    if (silentMs < SILENT_FOR_MS) return undefined;
     const ofNodes = config.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
-    const silent = `${message}: nothing has come for ${wholeSeconds(stillMs)} s`;
+    const silent = `${message}: nothing has come for ${wholeSeconds(silentMs)} s`;
     return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
   };
 
@@ -344,12 +343,16 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('starting', withTroubles(what, upstreamTroubles(), clock));
   };
 
+  /** When nodes were asked first: not before the servers listen, which takes a slow machine a while. */
+  let askedAtMs = Infinity;
   /** Why no head came, as nodes told last. */
   let latest = { troubles: [] as readonly NodeTrouble[], atMs: -Infinity };
   /** The head is not reported, or no longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.finalized.answerAgeMs();
-    const forMs = waitedMs(silentMs ?? ageOf(startedAtMs));
+    for (const member of network.named())
+      if (member.askedAtMs >= startedAtMs) askedAtMs = Math.min(askedAtMs, member.askedAtMs);
+    const forMs = waitedMs(silentMs ?? ageOf(askedAtMs));
     const isReplaced = network.chainReplaced() !== undefined;
     // Nodes of another chain are not asked for their head: what they said of it before is old.
     let troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
@@ -360,21 +363,18 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
-    const { source } = network;
-    const silent = `no ${source} has reported its head for ${wholeSeconds(forMs)} s`;
-    const key = source === 'peer' ? 'peers' : 'accessNodes';
-    const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
-    return finding(
-      code,
-      withTroubles(silent, troubles, clock) + (code === 'upstream_unreachable' ? advice : ''),
-    );
+    const silent = `no ${network.source} has reported its head for ${wholeSeconds(forMs)} s`;
+    const key = network.source === 'peer' ? 'peers' : 'accessNodes';
+    const advice = `; check that ${key} names ${network.source}s that run and can be reached from here`;
+    const what = withTroubles(silent, troubles, clock);
+    return finding(code, code === 'upstream_unreachable' ? what + advice : what);
   };
 
-  /** The head is known, but the start still waits for the nodes to say where their chain begins. */
+  /** The start still waits for the nodes to say where their chain begins, or whether there is a spork. */
   const startHeldUp = (): Finding | undefined => {
     if (phase() !== 'starting' || ageOf(startedAtMs) < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = network.identityTroubles();
-    if (troubles.length === 0) return undefined;
+    if (troubles.length === 0) return undecidedSpork();
     const isRootWanted = config.startHeight === 'root' && listener.finalized.height !== undefined;
     const root = 'give the root of the live spork (name one that has it, or a height for --start-height)';
     const what = `the start waits for the nodes to ${isRootWanted ? root : 'identify themselves'}`;

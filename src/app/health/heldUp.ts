@@ -1,5 +1,5 @@
 import type { NodeTrouble } from '../../access/index.js';
-import { formatDuration } from '../../observability/index.js';
+import { formatDuration, wholeSeconds } from '../../observability/index.js';
 import type { ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Descriptors } from '../lifecycle/watchDescriptors.js';
@@ -22,6 +22,8 @@ export interface HeldUp {
   readonly code: ReadinessCode | undefined;
   /** `store`: only that is waited for. `unserved`: there is no node to ask. */
   readonly because?: 'store' | 'unserved';
+  /** How long that has been waited for, if known: before, something else was. */
+  readonly forMs?: number | undefined;
 }
 
 /** What is asked of the daemon around the line. */
@@ -43,12 +45,13 @@ export function lineHeldUp(
   const away = around.store.trouble?.();
   // Without the database nothing continues, whatever else is wrong.
   if (away !== undefined) return { height, message: away, code: 'database_unreachable', because: 'store' };
-  const { stage } = line.explainer.explain(height);
+  const { stage, waitedMs: forMs } = line.explainer.explain(height);
   // What was stored above a gap before the start waits for its block like any other: the chain has to confirm it.
   const isConfirmed = stage === 'indexed' && line.window.at(height)?.status === 'durable';
   if (stage === 'committing' || isConfirmed)
-    return { height, because: 'store', ...heldUpByStore(height, line, around) };
-  if (stage === 'collecting') return (ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around);
+    return { height, because: 'store', forMs, ...heldUpByStore(height, line, around) };
+  if (stage === 'collecting')
+    return { ...(ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around), forMs };
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
   if (block?.isUnserved === true) return { ...heldUpByNobody(block.height, what, around), height };
@@ -71,10 +74,9 @@ function heldUpByStore(
   if (noFiles !== undefined) return { message: `${complete}; ${noFiles}`, code: 'descriptors_low' };
   const startedAtMs = indexer.commitStartedAtMs();
   if (startedAtMs !== undefined) {
-    const seconds = Math.floor((clock.monotonic() - startedAtMs) / 1000);
-    const writer = store.trouble === undefined ? 'disk' : 'database';
-    const message = `the ${writer} has been writing one batch for ${seconds} s; height ${height} waits for it`;
-    return { message, code: 'store_stalled' };
+    const forMs = clock.monotonic() - startedAtMs;
+    const message = `the ${store.trouble === undefined ? 'disk' : 'database'} has been writing one batch for ${wholeSeconds(forMs)} s; height ${height} waits for it`;
+    return { message, code: forMs < HELD_UP_AFTER_MS ? undefined : 'store_stalled' };
   }
   const paused = diskWatch?.pause();
   if (paused !== undefined) return { message: `${complete}, and ${paused}`, code: 'disk_low' };

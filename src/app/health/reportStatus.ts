@@ -154,11 +154,11 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   /** What the line waits for at the lowest height that lacks collections. */
   const oldestMissing = (): StatusDocument['oldestMissing'] => {
     const oldest = diagnosis.line()?.explainer.oldestMissing();
-    const [collectionId] = oldest?.missingIds ?? [];
+    const [collectionId] = oldest?.ids ?? [];
     if (oldest === undefined || collectionId === undefined) return null;
-    const { height, missingIds, ageSeconds } = oldest;
+    const { height, ids, ageMs } = oldest;
     const reason = diagnosis.heldUpAt(height)?.message ?? '';
-    return { height, missing: missingIds.length, collectionId, ageSeconds, reason };
+    return { height, missing: ids.length, collectionId, ageSeconds: ageMs / 1000, reason };
   };
 
   const endpoints = (): readonly EndpointStatus[] => {

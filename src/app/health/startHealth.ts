@@ -84,7 +84,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     backfill_share: () => parts.pace.heldBack()?.share ?? 1,
     in_flight_heights: () => line()?.window.inHand ?? 0,
     collections_missing: () => line()?.mcq.missingCollections ?? 0,
-    oldest_missing_age_seconds: () => line()?.explainer.oldestMissing()?.ageSeconds ?? 0,
+    oldest_missing_age_seconds: () => (line()?.explainer.oldestMissing()?.ageMs ?? 0) / 1000,
     window_heights: () => config.window,
     in_flight_bytes: () => window.bytesInHand,
     in_flight_bytes_limit: () => config.maxInFlightBytes,

@@ -112,8 +112,7 @@ export function openUpstream(
     lateMs: loopLateMs,
     isBesideLive: () => backfill.running().length > 0 && isLiveHere(),
   });
-  const { concurrency } = config.requester;
-  const slots = new EndpointSlots({ concurrency }, { historyShare: () => pace.share() });
+  const slots = new EndpointSlots(config.requester, { historyShare: () => pace.share() });
   pace.onMore(() => slots.moreForHistory());
   const common = { ...base, network, listener, slots, pace };
   const healing = heal({ ...common, window, queue });
@@ -126,7 +125,6 @@ export function openUpstream(
     { config, maxRangeHeights },
     { ...common, queue, onPublished, onDamage: healing.found },
   );
-  const leadership = queue ?? soleLeadership;
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofBackfill =
     config.proof.mode === 'off'
@@ -140,8 +138,8 @@ export function openUpstream(
             store.shared?.isLeading() !== false &&
             (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
-  const history = { backfill, healing, published };
-  return { ...common, ...history, window, accountBuilder, leadership, prover, proofBackfill };
+  const work = { backfill, healing, published, leadership: queue ?? soleLeadership };
+  return { ...common, ...work, window, accountBuilder, prover, proofBackfill };
 }
 
 /** `undefined` where this process does not follow the chain. */

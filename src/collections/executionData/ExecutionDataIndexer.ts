@@ -224,7 +224,7 @@ export class ExecutionDataIndexer {
    * Reads one stream until something ends it. The signal must not be aborted yet. Expected errors: its abort reason.
    */
   async #follow(node: AccessNode, signal: AbortSignal): Promise<StreamEnd> {
-    const { clock } = this.#dependencies;
+    const { clock, window } = this.#dependencies;
     const { stream } = this.#options;
     const state = this.state;
     const reader = new StreamReader<BlockExecutionData>({
@@ -248,9 +248,12 @@ export class ExecutionDataIndexer {
       for (;;) {
         justPaused = false;
         // Checked without yielding before the read: another stream may just have used up the budget.
-        while (!this.#hasRoom()) {
-          await this.#waitForRoom(signal);
+        if (!this.#hasRoom()) {
           justPaused = true;
+          state.waiting(true);
+          do await window.changed(signal);
+          while (!this.#hasRoom());
+          state.waiting(false);
         }
         const wasDue = state.pulling();
         const readAtMs = clock.monotonic();
@@ -282,13 +285,6 @@ export class ExecutionDataIndexer {
       state.closed();
       reader.cancel(new StreamFault('ended', 'the stream was closed'));
     }
-  }
-
-  async #waitForRoom(signal: AbortSignal): Promise<void> {
-    this.state.waiting(true);
-    do await this.#dependencies.window.changed(signal);
-    while (!this.#hasRoom());
-    this.state.waiting(false);
   }
 
   /** Durable heights are read only to be skipped; others need their block and room for their bytes. */

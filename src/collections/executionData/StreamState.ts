@@ -216,7 +216,8 @@ export class StreamState implements ExecutionDataForecast {
       this.#lack(node, end.prunedBelow, said, PRUNED_MS);
       return;
     }
-    if (end.kind !== undefined) this.#failures.note(node.name, method, end.kind, end.said);
+    const said = end.said.includes(node.name) ? end.said : `${method} at ${node.name}: ${end.said}`;
+    if (end.kind !== undefined) this.#failures.note(node.name, method, end.kind, said);
   }
 
   /** There is nobody to ask; `why`, if known. */

@@ -25,6 +25,7 @@ type Parts = Pick<ChainDependencies, 'nodes' | 'clock'> & {
  */
 export class BlockBelow {
   readonly #parts: Parts;
+  readonly height: number;
   /** `undefined` during the search, and when no node has the block. */
   block: BlockHead | undefined;
   /** As many nodes gave another block as this one. */
@@ -37,10 +38,7 @@ export class BlockBelow {
 
   constructor(parts: Parts) {
     this.#parts = parts;
-  }
-
-  get height(): number {
-    return this.#parts.height;
+    this.height = parts.height;
   }
 
   /**

@@ -59,8 +59,13 @@ const QUICK_RETRIES_MS = 5_000;
 /** A stream that fails after we did not read it for this long is our fault: the node rightly closed it. */
 const FORGIVEN_PAUSE_MS = 10_000;
 
-/** How long a node without a free stream is polled before a stream is requested again. */
+/** How long a node without a free stream, or with a slow one, is polled before a stream is requested again. */
 const POLLED_INSTEAD_MS = 60_000;
+
+/** A stream that is further behind at the end of this time than at its start is too slow … */
+const PACE_SPAN_MS = 30_000;
+/** … unless it is at most this many heights behind. */
+const SLACK_HEIGHTS = 32;
 
 /** Errors of a node that count neither against it nor against the call: it is only asked after the others. */
 const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
@@ -309,13 +314,15 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const blocks = new StreamReader({ limitMs, open: (ended) => this.#open(way, ended), signal, clock });
     let delivered = 0;
     let pausedMs = 0;
+    /** How far behind a stream was at the start of the present span, in which we did not pause it. */
+    let span: { readonly atMs: number; readonly lag: number } | undefined;
     try {
       for (;;) {
         const height = this.#linked.next;
         this.#chooser.asked(way);
         const read = await blocks.read();
         if (this.#linked.next !== height) break;
-        if (read === 'silent') return this.#silent(way);
+        if (read === 'silent') return this.#late(way, 'stale', `block ${height} did not come`);
         if (read.done === true) return this.#ended(way, delivered);
         const { block, status } = read.value;
         const answer = { node, method: way.method, block };
@@ -336,6 +343,13 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
           await this.#room(signal);
           pausedMs = clock.monotonic() - pausedAtMs;
         }
+        const { stopHeight = Infinity } = this.#deps.window;
+        const lag = Math.min(this.#deps.window.finalizedHeight() ?? 0, stopHeight) - height;
+        if (!streams || pausedMs > 0 || lag <= SLACK_HEIGHTS) span = undefined;
+        else if (span !== undefined && clock.monotonic() - span.atMs >= PACE_SPAN_MS) {
+          if (lag > span.lag) return this.#late(way, 'lagging', 'the stream is slower than the chain grows');
+          span = undefined;
+        } else span ??= { atMs: clock.monotonic(), lag };
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
         const isServed = this.#deps.nodes.forHeight(height + 1).some(({ name }) => name === node.name);
         if (this.#linked.next !== height + 1 || !isServed) break;
@@ -415,10 +429,11 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     return this.#chooser.pauseMs();
   }
 
-  #silent(way: Way): number {
-    this.#countReopened(way, 'stale');
-    const said = `${way.method} at ${way.node.name}: block ${this.#linked.next} did not come`;
-    this.#chooser.blame(way, 'unreachable', 'stale', said);
+  /** Nothing came in time, or too little. */
+  #late(way: Way, reason: 'stale' | 'lagging', said: string): number {
+    this.#countReopened(way, reason);
+    this.#chooser.blame(way, 'unreachable', 'stale', `${way.method} at ${way.node.name}: ${said}`);
+    if (reason === 'lagging') this.#chooser.callInstead(way.node.name, POLLED_INSTEAD_MS);
     return 0;
   }
 

@@ -47,17 +47,6 @@ export class LinkedBlocks {
     return height > this.#base && height < this.#next ? this.#parts.window.at(height) : undefined;
   }
 
-  /** The block that the next one must name as its parent; `undefined` when the next one is the first of a store. */
-  tip(): BlockHead | undefined {
-    this.prune();
-    const held = this.at(this.#next - 1);
-    if (held !== undefined) return held.block;
-    const latest = this.#parts.latestBlock();
-    if (latest !== undefined && latest.height !== this.#next - 1)
-      throw new Error(`the block at the watermark is ${latest.height}, not ${this.#next - 1}`);
-    return latest;
-  }
-
   /** The id of the last block of a spork, if the root of the next spork names it. */
   confirmedAt(height: number): Identifier | undefined {
     return this.#confirmed.get(height);
@@ -71,7 +60,10 @@ export class LinkedBlocks {
 
   /** True when the block links at `next`. */
   links(block: FinalizedBlock): boolean {
-    const tip = this.tip();
+    this.prune();
+    const tip: BlockHead | undefined = this.at(this.#next - 1)?.block ?? this.#parts.latestBlock();
+    if (tip !== undefined && tip.height !== this.#next - 1)
+      throw new Error(`the block at the watermark is ${tip.height}, not ${this.#next - 1}`);
     return block.height === this.#next && this.isAcceptable(block) && this.#follows(block, tip);
   }
 

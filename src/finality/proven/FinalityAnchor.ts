@@ -150,7 +150,10 @@ export class FinalityAnchor {
     if (checkpoint !== undefined || !answer.isLacking || to <= from) throw this.#pausing(answer);
     await this.#borrow(range, signal);
     const [given = to] = await this.#kept(range);
-    await this.#believe(believed ?? given, signal);
+    const newest = await this.#parts.header(believed ?? given);
+    const told = await this.#stateAt(newest, signal);
+    if (told.state === undefined) throw this.#pausing(told);
+    await this.#begin({ kind: 'first_use', ...newest }, newest, told);
   }
 
   /** Learns of a later epoch from the highest block that is proven. Expected errors: as for `begin`. */
@@ -174,14 +177,6 @@ export class FinalityAnchor {
     }
     const reason = `who signs after view ${lastView} is not known: ${why}`;
     throw this.#pausing({ state: undefined, reason, isLacking });
-  }
-
-  /** Takes the nodes' word for our newest block. */
-  async #believe(height: number, signal: AbortSignal): Promise<void> {
-    const header = await this.#parts.header(height);
-    const answer = await this.#stateAt(header, signal);
-    if (answer.state === undefined) throw this.#pausing(answer);
-    await this.#begin({ kind: 'first_use', ...header }, header, answer);
   }
 
   #namedIn({ from, to }: HeightRange, wanted: NamedBlock['kind']): NamedBlock | undefined {

@@ -416,6 +416,16 @@ describe('a chain that began anew', () => {
     expect(net.headBelow()).toBeUndefined();
   });
 
+  it('is not said of a head that one node alone tells, for as long as others tell theirs', async () => {
+    sharedTo = 540;
+    const { net, nodes } = await identified({ 'a:1': anew(232), 'b:1': anew(232) }, {}, expectation);
+    nodes.node('a:1').tellHead(90_000);
+    expect([231, 232, 90_000].map((height) => net.soleTeller(height))).toEqual([undefined, 'a:1', undefined]);
+    await clock.advance(MINUTE_MS);
+    nodes.node('a:1').tellHead(90_001);
+    expect(net.soleTeller(232)).toBeUndefined();
+  });
+
   it('may be a later spork where the network has sporks and the node tells of none', async () => {
     sharedTo = -1;
     const table = [spork('s1', 0, null)];

@@ -35,6 +35,8 @@ interface Facts {
   /** Durable, and known to be on the chain. */
   readonly isConfirmed: boolean;
   readonly commitStartedAtMs: number | undefined;
+  /** When what it lacked before came: until then it waited for something else. */
+  readonly sinceMs: number;
   /** Its troubles; where nobody serves it, why not. */
   readonly block: NonNullable<ReturnType<IndexingLine['blocks']['heldUpBy']>>;
   readonly collections: ReturnType<IndexingLine['explainer']['heldUpBy']>;
@@ -44,6 +46,8 @@ interface Facts {
 /** What is wrong with the parts of the daemon; nothing, unless a test says so. */
 interface Wrong {
   readonly chainReplaced: string;
+  /** Of a head that no other node reports. */
+  readonly soleTeller: string;
   readonly headBelow: { readonly head: number; readonly reached: number };
   readonly chainTrouble: ChainTrouble;
   readonly undecidedSpork: ReturnType<AccessNetwork['verifier']['undecidedAt']>;
@@ -80,6 +84,8 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     /** Monotonic milliseconds of the last answer about the head; true: just now. */
     answered: true as number | boolean,
     headMovedAtMs: 0,
+    /** When the nodes were asked last who they are; -Infinity: never. */
+    askedAtMs: 0,
     sealedMovedAtMs: 0,
     identity: [] as NodeTrouble[],
     headTroubles: [] as NodeTrouble[],
@@ -91,7 +97,10 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
   const line = {
     blocks: { heldUpBy: block, chainTrouble: () => state.wrong.chainTrouble },
     explainer: {
-      explain: () => ({ stage: state.facts.stage ?? 'queued' }),
+      explain: () => ({
+        stage: state.facts.stage ?? 'queued',
+        waitedMs: state.facts.sinceMs === undefined ? undefined : clock.monotonic() - state.facts.sinceMs,
+      }),
       heldUpBy: () => state.facts.collections,
       unresolvable: () => state.wrong.unresolvable ?? [],
     },
@@ -131,12 +140,17 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     network: {
       source: 'access node',
+      named: () => [{ askedAtMs: state.askedAtMs }],
       namesServing: () => new Set(block().isUnserved ? [] : ['a:1']),
       whyUnserved: () => block().troubles,
-      verifier: { undecidedAt: () => state.wrong.undecidedSpork },
+      verifier: {
+        undecidedAt: (height: number) =>
+          height < (state.wrong.undecidedSpork?.rootHeight ?? 0) ? undefined : state.wrong.undecidedSpork,
+      },
       identityTroubles: () => state.identity,
       chainReplaced: () => state.wrong.chainReplaced,
       headBelow: () => state.wrong.headBelow,
+      soleTeller: (height: number) => (height < (state.head ?? 0) ? state.wrong.soleTeller : undefined),
     },
     prover: {
       finalBlock: () => (state.wrong.proven === undefined ? undefined : { height: state.wrong.proven.to }),
@@ -198,6 +212,8 @@ describe('a daemon that is well', () => {
     const { after, state } = healthyDaemon({ head: 1101 });
     const message = '101 heights behind the head 1101; ready at 100 or fewer';
     expect(await after(1_000)).toMatchObject([{ code: 'behind', message, height: 1000 }]);
+    state.wrong = { soleTeller: 'a:1' };
+    expect((await after(0))[0]?.message).toContain(' the head 1101, which a:1 alone tells; ready at');
     for (let height = 1001; height < 1020; height += 1) {
       state.latest = height;
       expect((await after(3_000)).filter(({ code }) => code !== 'behind')).toEqual([]);
@@ -246,6 +262,24 @@ describe('the lowest missing height, held up', () => {
     expect(await told(2_000)).toEqual([
       'upstream_unreachable: waiting for block 1001: nothing has come for 9 s',
     ]);
+  });
+
+  it('is not laid on what has only just begun after a long wait for something else', async () => {
+    const { clock, codes, state, told } = healthyDaemon({ head: 1010 });
+    const silent = trouble({ kind: 'unreachable', said: 'a:1: no answer yet', count: 0 });
+    state.facts = { block: { height: 1001, troubles: [silent], isUnserved: false } };
+    expect(await codes(20_000)).toEqual(['upstream_unreachable']);
+    const collections = { missing: 1, of: 2, troubles: [], heldBack: [] };
+    state.facts = { stage: 'collecting', collections, sinceMs: clock.monotonic() };
+    expect(await codes(1_000)).toEqual([]);
+    expect(await told(8_000)).toEqual([
+      'upstream_unreachable: waiting for 1 of 2 collections of height 1001: nothing has come for 9 s',
+    ]);
+    state.facts = { stage: 'committing', sinceMs: clock.monotonic() };
+    expect(await codes(1_000)).toEqual([]);
+    state.facts = { ...state.facts, commitStartedAtMs: clock.monotonic() };
+    expect(await codes(1_000)).toEqual([]);
+    expect(await told(8_000)).toEqual(['store_stalled: the disk has been writing one batch for 9 s']);
   });
 
   it('by its block is told as that though it was stored above a gap before the start', async () => {
@@ -422,8 +456,12 @@ describe('the head', () => {
 
   it('that was never told has a code of its own once eight seconds have passed, or something is known to keep it', async () => {
     const { codes, state, told } = healthyDaemon({ phase: 'starting' });
-    Object.assign(state, { head: undefined, answered: false });
+    Object.assign(state, { head: undefined, answered: false, askedAtMs: -Infinity });
+    // On a slow machine the servers take longer to listen, and nobody is asked before.
+    expect(await codes(20_000)).toEqual(['starting']);
+    state.askedAtMs = 20_000;
     expect(await codes(7_000)).toEqual(['starting']);
+    state.askedAtMs = 27_000;
     expect(await told(1_000)).toEqual([
       expect.stringMatching(/^starting: /),
       expect.stringMatching(/^upstream_unreachable: no access node has reported its head for 8 s;/),
@@ -443,6 +481,11 @@ describe('the head', () => {
     expect(await told(1_000)).toEqual([
       expect.stringMatching(/^starting: /),
       expect.stringMatching(/^upstream_refusing: .*ABORTED: no disk \(3 times/),
+    ]);
+    Object.assign(state, { identity: [], wrong: { undecidedSpork } });
+    expect(await told(1_000)).toEqual([
+      expect.stringMatching(/^starting: /),
+      expect.stringMatching(/^not_vouched: a spork at height 1001 is reported by a:1 .* \(asked: b:1\)/),
     ]);
   });
 

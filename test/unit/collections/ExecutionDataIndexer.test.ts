@@ -584,7 +584,8 @@ describe('why execution data does not come', () => {
       'a:9000 gives no execution data for height 100: nothing came within 4 s, although the height is sealed; it may have ' +
         'pruned it, or the line is slow',
     );
-    expect(state.troubles()).toMatchObject([{ node: 'a:9000', count: 1 }]);
+    const said = `${METHOD} at a:9000: nothing came, although the height is sealed`;
+    expect(state.troubles()).toMatchObject([{ node: 'a:9000', said, count: 1 }]);
   });
 
   it.each([

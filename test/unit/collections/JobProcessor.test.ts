@@ -164,13 +164,13 @@ describe('JobProcessor', () => {
     m.run(block(2, ['b', 'c']));
     for (const name of ['a', 'b']) m.answer(name);
     m.clock.ms = 2000;
-    expect(m.explainer.oldestMissing()).toEqual({ height: 1, ageSeconds: 2, missingIds: [id('lost')] });
+    expect(m.explainer.oldestMissing()).toEqual({ height: 1, ids: [id('lost')], ageMs: 2000 });
     expect(m.explainer.unresolvable(2000)).toEqual([]);
     const lowest = { height: 1, ids: [id('lost')], ageMs: 2000 };
     expect(m.explainer.unresolvable(1600)).toEqual([lowest]);
     expect(m.explainer.unresolvable(400)).toEqual([lowest, { height: 2, ids: [id('c')], ageMs: 1500 }]);
     m.answer('lost');
-    expect(m.explainer.oldestMissing()).toEqual({ height: 2, ageSeconds: 1.5, missingIds: [id('c')] });
+    expect(m.explainer.oldestMissing()).toEqual({ height: 2, ids: [id('c')], ageMs: 1500 });
   });
 
   it('explains where a height stands', async () => {
@@ -193,9 +193,12 @@ describe('JobProcessor', () => {
     const stages = [1, 2, 3, 4, 6].map((height) => m.explainer.explain(height).stage);
     expect(stages).toEqual(['indexed', 'committing', 'collecting', 'queued', 'outside']);
     expect(m.explainer.explain(3)).toEqual({
-      ...{ height: 3, stage: 'collecting', blockId: id('b3'), ageMs: 40, guarantees: 2 },
+      ...{ height: 3, stage: 'collecting', blockId: id('b3'), ageMs: 40, waitedMs: 40, guarantees: 2 },
       ...{ missing: [{ id: id('lost'), trail }], executionData: 'no feed' },
     });
+    m.answer('lost');
+    m.clock.ms = 70;
+    expect(m.explainer.explain(3)).toMatchObject({ stage: 'committing', ageMs: 70, waitedMs: 30 });
   });
 
   it('says what holds a height up: nodes with their words, rate limits', async () => {

@@ -2,6 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { UpstreamError } from '../../../src/access/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
+const stream = 'SubscribeBlocksFromStartHeight';
+
 describe('FinalizedBlocks', () => {
   it('hands the last block out with its child, or near the tip', async () => {
     const { reading } = reads({ window: 5 }, 'a');
@@ -125,6 +127,24 @@ describe('FinalizedBlocks', () => {
       expect(world.streamReopens.counts).toEqual({ 'blocks stale': 1 });
     });
 
+    it('leaves a stream that delivers, and more slowly than the chain grows', async () => {
+      const { world, reading } = reads({ window: 500 }, 'a');
+      const node = world.node('a');
+      await reading.moveHead(101);
+      let streamed = 101;
+      node.says = (method, height) => (method === stream && height > streamed ? 'hang' : undefined);
+      // Four blocks for each one that the stream brings.
+      for (let step = 1; step <= 30; step += 1) {
+        await reading.moveHead(101 + 4 * step, 2_500);
+        streamed += 1;
+        node.poke();
+      }
+      await world.clock.settle();
+      expect(reading.blocks.head()).toBe(reading.head);
+      expect(world.streamReopens.counts).toEqual({ 'blocks lagging': 1 });
+      expect(world.nodes.faults()).toEqual(['a stale']);
+    });
+
     it('forgives a node that gave up on a stream which was paused for long', async () => {
       const { world, reading } = reads({ window: 2 }, 'a');
       await reading.moveHead(110, 60_000);
@@ -137,8 +157,6 @@ describe('FinalizedBlocks', () => {
   });
 
   describe('where one way fails', () => {
-    const stream = 'SubscribeBlocksFromStartHeight';
-
     /** A world whose nodes deliver no block by stream, in this way, and all of them by call. */
     function brokenStreams(how: 'ended' | 'internal' | 'silent' | 'not_found', ...names: string[]) {
       const world = new World(...names);

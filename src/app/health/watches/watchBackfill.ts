@@ -36,9 +36,9 @@ export function watchBackfill(
   /** What a range waits for that does not grow, and how it yields to the live range, if no fault is known; `undefined`: it grows. */
   const heldUp = ({ job, line }: Running) => {
     const ageMs = line.stillMs();
-    if (ageMs < HELD_UP_AFTER_MS) return undefined;
-    const cause = lineHeldUp(job.store.latestIndexedHeight() + 1, line.indexing, parts, config);
-    const { code, height, message } = cause;
+    const next = job.store.latestIndexedHeight() + 1;
+    const { code, forMs = ageMs, height, message } = lineHeldUp(next, line.indexing, parts, config);
+    if (Math.min(ageMs, code === undefined ? forMs : ageMs) < HELD_UP_AFTER_MS) return undefined;
     const yields = code === undefined ? pace.heldBack()?.message : undefined;
     const words = yields === undefined ? message : `${message}: ${yields}`;
     return {
