@@ -180,10 +180,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(code, words === '' ? `${what}: ${fix}` : `${what}: ${words}; ${fix}`, height);
   };
 
-  /** A reported spork that is not confirmed, and that the next block waits for. */
+  /** A reported spork that is not confirmed, and that the next block waits for. A start waits for any. */
   const undecidedSpork = (): Finding | undefined => {
     const block = line?.blocks.heldUpBy();
-    const spork = block?.isUnserved === true ? network.verifier.undecidedAt(block.height) : undefined;
+    const isAwaited = phase() === 'starting' || block?.isUnserved === true;
+    const spork = isAwaited ? network.verifier.undecidedAt(block?.height ?? Infinity) : undefined;
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
@@ -360,10 +361,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
     if (isReplaced && code === 'upstream_unreachable') return undefined;
-    const { source } = network;
-    const silent = `no ${source} has reported its head for ${wholeSeconds(forMs)} s`;
-    const key = source === 'peer' ? 'peers' : 'accessNodes';
-    const advice = `; check that ${key} names ${source}s that run and can be reached from here`;
+    const silent = `no ${network.source} has reported its head for ${wholeSeconds(forMs)} s`;
+    const key = network.source === 'peer' ? 'peers' : 'accessNodes';
+    const advice = `; check that ${key} names ${network.source}s that run and can be reached from here`;
     return finding(
       code,
       withTroubles(silent, troubles, clock) + (code === 'upstream_unreachable' ? advice : ''),
@@ -374,7 +374,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const startHeldUp = (): Finding | undefined => {
     if (phase() !== 'starting' || ageOf(startedAtMs) < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = network.identityTroubles();
-    if (troubles.length === 0) return undefined;
+    if (troubles.length === 0) return undecidedSpork();
     const isRootWanted = config.startHeight === 'root' && listener.finalized.height !== undefined;
     const root = 'give the root of the live spork (name one that has it, or a height for --start-height)';
     const what = `the start waits for the nodes to ${isRootWanted ? root : 'identify themselves'}`;
