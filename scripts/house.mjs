@@ -146,7 +146,7 @@ export const maxLines = {
   'src/access': 5_496,
   'src/api': 9_862,
   'src/app': 7_108,
-  'src/cli': 4_299,
+  'src/cli': 4_293,
   'src/collections': 3_758,
   'src/config': 1_145,
   'src/devnet': 4_919,
