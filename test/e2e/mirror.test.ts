@@ -141,7 +141,7 @@ describe('a mirror', () => {
     node.head.set(HEAD + 20);
     await follower.reaches(HEAD + 20);
     const late = await mirrorOf(follower.grpcAddress, third);
-    await late.reaches(HEAD + 20);
+    await late.statusUntil((status) => status.firstIndexed === 0 && status.latestIndexed === HEAD + 20);
     await stopAll(late, follower, source);
     await expectSameStores(first, second);
     // Of sporks that ended before it began, a mirror has the blocks, and not their ids.

@@ -1,5 +1,5 @@
 import { exportedLines } from '../../api/index.js';
-import { isAbort, isReaderGone, named, OperatorError, orAborted, outputError } from '../../runtime/index.js';
+import { isAbort, named, OperatorError, orAborted } from '../../runtime/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
 import type { Terminal } from '../command.js';
@@ -116,15 +116,9 @@ async function fileOutput(
       cutToWhole: async (): Promise<void> => {
         if (about.isFile()) await explained(path, () => handle.truncate(tally.sums().bytes));
       },
-      /** False: the reader has gone. */
       write: async (bytes: Uint8Array): Promise<boolean> => {
-        try {
-          await handle.appendFile(bytes);
-          return true;
-        } catch (error) {
-          if (isReaderGone(error)) return false;
-          throw outputError(error, name);
-        }
+        await explained(path, () => handle.appendFile(bytes));
+        return true;
       },
       /** Resolves when everything is on disk. */
       close,

@@ -210,7 +210,7 @@ export async function exportRange(
       ? `Height ${lowest} is below the first indexed height.`
       : asked.follow || Math.max(from, to) <= latest
         ? undefined
-        : `Height ${Math.max(from, to)} is not yet indexed: lower --to, or wait for it with --follow.`;
+        : `Height ${Math.max(from, to)} is not yet indexed: lower ${from > latest ? '--from' : '--to'}, or wait for it with --follow.`;
   const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
   if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
   const holes = without([{ from, to: Math.min(to, latest) }], ranges);

@@ -474,10 +474,9 @@ describe('the head', () => {
   });
 
   it('is told and the start waits for something else: that has a code of its own', async () => {
-    const { after, state, told } = healthyDaemon({ phase: 'starting' });
-    const said = 'GetBlockByHeight at a:1: ABORTED: no disk';
-    state.identity = [trouble({ method: 'GetBlockByHeight', said, count: 3 })];
-    expect((await after(8_000)).map(({ code }) => code)).toEqual(['starting']);
+    const { codes, state, told } = healthyDaemon({ phase: 'starting' });
+    state.identity = [trouble({ said: 'GetBlockByHeight at a:1: ABORTED: no disk', count: 3 })];
+    expect(await codes(8_000)).toEqual(['starting']);
     expect(await told(1_000)).toEqual([
       expect.stringMatching(/^starting: /),
       expect.stringMatching(/^upstream_refusing: .*ABORTED: no disk \(3 times/),
@@ -695,12 +694,10 @@ describe('what has a code of its own', () => {
     expect(await codes()).toEqual([]);
   });
 
-  it('lacks its readers: indexing goes on, and so does whatever else is wrong', async () => {
-    for (const phase of ['running', 'starting'] as const) {
-      const { codes, state } = healthyDaemon({ phase });
-      state.wrong = { readerDown: 'the thread has ended' };
-      expect(await codes()).toEqual([...(phase === 'starting' ? ['starting'] : []), 'reader_down']);
-    }
+  it.each(['running', 'starting'] as const)('lacks its readers, while it is %s', async (phase) => {
+    const { codes, state } = healthyDaemon({ phase });
+    state.wrong = { readerDown: 'the thread has ended' };
+    expect(await codes()).toEqual([...(phase === 'starting' ? ['starting'] : []), 'reader_down']);
   });
 
   it('tells that no file can be opened, and nothing that follows from it', async () => {

@@ -146,10 +146,10 @@ async function askRoots(
   const told = (height: number): number | undefined => (height === 0 ? undefined : height);
   const { isIndexer } = inquiry;
   const isSilent = info instanceof UpstreamError;
-  // An index that names its spork knows where that begins, and asking for height 0 tells no more than it knows.
+  // An index that names its spork knows where that begins, as it does itself: asking for height 0 tells no more than it knows.
   const isSure = isIndexer && !isSilent && info.sporkId !== '';
   const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : told(info.sporkRootHeight);
-  const nodeRoot = isSilent ? undefined : told(info.nodeRootHeight);
+  const nodeRoot = isSure ? info.nodeRootHeight : isSilent ? undefined : told(info.nodeRootHeight);
   const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
   const roots = { sporkRootHeight: sporkRoot, isRootOpen: false, rootTrouble, rootRefusal: undefined };
   if (nodeRoot !== undefined && (isIndexer || sporkRoot !== undefined))
