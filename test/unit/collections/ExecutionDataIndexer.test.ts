@@ -584,7 +584,7 @@ describe('why execution data does not come', () => {
       'a:9000 gives no execution data for height 100: nothing came within 4 s, although the height is sealed; it may have ' +
         'pruned it, or the line is slow',
     );
-    const said = `${METHOD} at a:9000: nothing came, although the height is sealed`;
+    const said = `${METHOD} at a:9000: nothing came within 4 s, although the height is sealed`;
     expect(state.troubles()).toMatchObject([{ node: 'a:9000', said, count: 1 }]);
   });
 

@@ -57,6 +57,8 @@ async function expectTrue(store: LevelIndexStore): Promise<void> {
   const coverage = store.accounts.coverage();
   if (coverage === undefined) return;
   expect(coverage.to).toBe(store.latestIndexedHeight());
+  // Nothing is indexed: a list has its end, though blocks above a gap may lack their entries.
+  if (coverage.to < FIRST && coverage.missingHeights > 0) return;
   const covered = blocksUpTo(coverage.from, coverage.to);
   for (const address of accounts) {
     expect(await listedIn(store.accounts, address, ALL, 7)).toEqual(everyTransactionOf(address, covered));
