@@ -371,6 +371,10 @@ function main([file, trusted]) {
     console.log(`From ${trusted} follow:\n${proven.join('\n')}`);
     return 0;
   } catch (error) {
+    if (error.syscall !== undefined) {
+      console.error(`Cannot read ${file}: ${error.message}`);
+      return 64;
+    }
     if (!(error instanceof Misfit || error instanceof SyntaxError)) throw error;
     console.error(`Not proven: ${error.message}`);
     return 65;

@@ -120,9 +120,10 @@ export function text(allowed: string, value: string): Format<string> {
 
 /** Where a daemon listens, and is asked in a URL: its port is a key of its own. */
 export const host: Format<string> = {
-  ...text('a host name or address, without port or brackets', 'host'),
+  ...text('a host name or address, without port, brackets or zone', 'host'),
   accepts: (given): given is string =>
     typeof given === 'string' &&
+    !given.includes('%') &&
     (isIPv6(given) || (/^[^\s\p{Cc}:/?#@[\]\\]+$/u.test(given) && URL.canParse(`http://${given}`))),
 };
 

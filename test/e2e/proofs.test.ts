@@ -176,6 +176,7 @@ describe('a daemon whose readers see only what is proven final', () => {
       const example = spawnSync(process.execPath, ['docs/examples/check-proof.mjs', file, trusted]);
       return [checked.code, example.status, checked.stdout + example.stdout.toString()];
     };
+    expect(await checks()).toEqual([64, 64, '']);
     writeFileSync(file, stdout);
     const line = `block 40:${node.chain.block(40).id} of flow-localnet`;
     const [own, other, said] = await checks();

@@ -111,6 +111,7 @@ it.each([
     ['status', '--api-host', 'localhost:7180'],
     /"localhost:7180" is not a host name or address, without port/,
   ],
+  [['start', '--api-host', 'fe80::1%lo'], /"fe80::1%lo" is not a host name or address, .* zone/],
   [['status', '--api-host', '[::1]'], /Wrong value for --api-host: "\[::1\]" is not a host name/],
   [['get', 'block', '1', '--api-host', '999.1.1.1'], /"999.1.1.1" is not a host name/],
   [['devnet', '--host', 'http://localhost'], /Wrong value for --host: "http:\/\/localhost" is not a host/],
