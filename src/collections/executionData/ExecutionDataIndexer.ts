@@ -1,4 +1,4 @@
-import { Attempts, StreamReader } from '../../access/index.js';
+import { Attempts, SLACK_HEIGHTS, StreamReader } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
@@ -12,7 +12,7 @@ import { EXECUTION_DATA, methodOf } from './BodyStream.js';
 import type { BodyStream, StreamSources } from './BodyStream.js';
 import { judgeStreamEnd, StreamFault } from './StreamFault.js';
 import type { StreamEnd } from './StreamFault.js';
-import { SLACK_HEIGHTS, StreamState } from './StreamState.js';
+import { StreamState } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
   /** The stream to follow. Default: execution data. */

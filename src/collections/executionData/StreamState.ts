@@ -1,4 +1,4 @@
-import { NodeTroubles, SILENT_AFTER_MS } from '../../access/index.js';
+import { NodeTroubles, SILENT_AFTER_MS, streamPace } from '../../access/index.js';
 import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
 import { RunningAverage } from '../../runtime/index.js';
 import type { Timer } from '../../runtime/index.js';
@@ -19,10 +19,6 @@ const HEAD_STILL_MS = 10_000;
 const OPENING_SILENCE_MS = 4_000;
 /** The longest silence that is borne: over a slow line, one large message takes as long. Nodes cut who takes nothing for half that time. */
 const MAX_SILENCE_MS = 60_000;
-/** A stream that is further behind at the end of this time than at its start is too slow … */
-const PACE_SPAN_MS = 30_000;
-/** … unless it is at most this many heights behind: it is reopened above more durable ones than this, too. */
-export const SLACK_HEIGHTS = 32;
 /** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
 const LOOKS_PER_SILENCE = 4;
 
@@ -64,8 +60,7 @@ interface OpenStream {
   dueSinceMs: number | undefined;
   /** The message that was due when the stream was opened has not arrived. */
   isOpening: boolean | undefined;
-  /** How far behind it was at the start of the present span. */
-  span: { readonly atMs: number; readonly lag: number; readonly next: number } | undefined;
+  readonly pace: ReturnType<typeof streamPace>;
 }
 
 /**
@@ -114,7 +109,7 @@ export class StreamState implements ExecutionDataForecast {
     this.now = isWaiting ? 'waiting_window' : this.#resumed;
     if (isWaiting) return;
     this.alive();
-    if (this.#open !== undefined) this.#open.span = undefined;
+    this.#open?.pace.rest();
   }
 
   /** The next height arrived from this node. */
@@ -147,7 +142,7 @@ export class StreamState implements ExecutionDataForecast {
       pullingSinceMs: undefined,
       dueSinceMs: undefined,
       isOpening: undefined,
-      span: undefined,
+      pace: streamPace(),
     };
     this.#open = open;
   }
@@ -302,18 +297,12 @@ export class StreamState implements ExecutionDataForecast {
     return new StreamFault(isOpening ? 'absent' : 'silent', said);
   }
 
-  #slowness(open: OpenStream): StreamFault | undefined {
-    const lag = (this.#parts.dueHeight() ?? -1) + 1 - this.next;
-    const nowMs = this.#parts.clock.monotonic();
-    const { span } = open;
-    if (open.pullingSinceMs === undefined || lag <= SLACK_HEIGHTS) open.span = undefined;
-    else if (span === undefined) open.span = { atMs: nowMs, lag, next: this.next };
-    // Where nothing has come yet, the silence decides.
-    else if (nowMs - span.atMs >= PACE_SPAN_MS && this.next > span.next) {
-      open.span = undefined;
-      if (lag > span.lag) return new StreamFault('lagging', 'the stream is slower than the chain grows');
-    }
-    return undefined;
+  #slowness({ pace, pullingSinceMs }: OpenStream): StreamFault | undefined {
+    const { clock, dueHeight } = this.#parts;
+    // What we do not read is not due.
+    const due = pullingSinceMs === undefined ? -1 : (dueHeight() ?? -1);
+    const said = pace.fault(this.next, due, clock.monotonic());
+    return said === undefined ? undefined : new StreamFault('lagging', said);
   }
 
   #bear(silenceMs: number): void {

@@ -1,4 +1,11 @@
-import { faultOf, isExpectedEnd, NodeChooser, StreamReader, UpstreamError } from '../../access/index.js';
+import {
+  faultOf,
+  isExpectedEnd,
+  NodeChooser,
+  StreamReader,
+  streamPace,
+  UpstreamError,
+} from '../../access/index.js';
 import type { AccessNode, ReceivedBlock, UpstreamErrorKind, Way } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
@@ -61,11 +68,6 @@ const FORGIVEN_PAUSE_MS = 10_000;
 
 /** How long a node without a free stream, or with a slow one, is polled before a stream is requested again. */
 const POLLED_INSTEAD_MS = 60_000;
-
-/** A stream that is further behind at the end of this time than at its start is too slow … */
-const PACE_SPAN_MS = 30_000;
-/** … unless it is at most this many heights behind. */
-const SLACK_HEIGHTS = 32;
 
 /** Errors of a node that count neither against it nor against the call: it is only asked after the others. */
 const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
@@ -314,8 +316,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const blocks = new StreamReader({ limitMs, open: (ended) => this.#open(way, ended), signal, clock });
     let delivered = 0;
     let pausedMs = 0;
-    /** How far behind a stream was at the start of the present span, in which we did not pause it. */
-    let span: { readonly atMs: number; readonly lag: number } | undefined;
+    const pace = streamPace();
     try {
       for (;;) {
         const height = this.#linked.next;
@@ -342,14 +343,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
           const pausedAtMs = clock.monotonic();
           await this.#room(signal);
           pausedMs = clock.monotonic() - pausedAtMs;
+          pace.rest();
         }
-        const { stopHeight = Infinity } = this.#deps.window;
-        const lag = Math.min(this.#deps.window.finalizedHeight() ?? 0, stopHeight) - height;
-        if (!streams || pausedMs > 0 || lag <= SLACK_HEIGHTS) span = undefined;
-        else if (span !== undefined && clock.monotonic() - span.atMs >= PACE_SPAN_MS) {
-          if (lag > span.lag) return this.#late(way, 'lagging', 'the stream is slower than the chain grows');
-          span = undefined;
-        } else span ??= { atMs: clock.monotonic(), lag };
+        const { window } = this.#deps;
+        const due = Math.min(window.finalizedHeight() ?? 0, window.stopHeight ?? Infinity);
+        const tooSlow = streams ? pace.fault(height + 1, due, clock.monotonic()) : undefined;
+        if (tooSlow !== undefined) return this.#late(way, 'lagging', tooSlow);
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
         const isServed = this.#deps.nodes.forHeight(height + 1).some(({ name }) => name === node.name);
         if (this.#linked.next !== height + 1 || !isServed) break;

@@ -118,3 +118,29 @@ export class StreamReader<T> {
 export function isExpectedEnd(error: unknown): boolean {
   return isAbort(error) || error instanceof UpstreamError;
 }
+
+/** A stream that is further behind at the end of this time than at its start is too slow … */
+const PACE_SPAN_MS = 30_000;
+/** … unless it is at most this many heights behind. */
+export const SLACK_HEIGHTS = 32;
+
+/** Finds out that a stream delivers, and more slowly than the chain grows. */
+export function streamPace() {
+  let span: { readonly atMs: number; readonly lag: number; readonly next: number } | undefined;
+  return {
+    /** Begins anew: ground lost while we do not read is not the stream's fault. */
+    rest: (): void => void (span = undefined),
+    /** What is wrong with it, in words. `next`: its next height; `due`: the highest that it could have delivered by now. */
+    fault: (next: number, due: number, nowMs: number): string | undefined => {
+      const lag = due + 1 - next;
+      const start = span;
+      // Where nothing has come since, the silence decides.
+      const isOver = start !== undefined && next > start.next && nowMs - start.atMs >= PACE_SPAN_MS;
+      if (lag <= SLACK_HEIGHTS || isOver) span = undefined;
+      else span ??= { atMs: nowMs, lag, next };
+      return isOver && lag > Math.max(start.lag, SLACK_HEIGHTS)
+        ? 'the stream is slower than the chain grows'
+        : undefined;
+    },
+  };
+}
