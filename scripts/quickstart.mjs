@@ -130,7 +130,7 @@ if (build.status !== 0) process.exit(build.status ?? 1);
 /** Settings for another daemon, such as a token or a store, must not reach these. How they log may. */
 const foreign = Object.keys(process.env).filter((name) => /^FCI_(?!LOG_)/.test(name));
 if (foreign.length > 0) {
-  say(`Without ${foreign.join(', ')} of the environment. Unset that for the commands below, too.`);
+  say(`Ignoring ${foreign.join(', ')} from the environment. Unset them for the commands below, too.`);
   for (const name of foreign) delete process.env[name];
 }
 

@@ -19,7 +19,7 @@ export interface HeightExplanation {
   readonly blockId?: Identifier | undefined;
   /** Since the height was handed out. */
   readonly ageMs?: number;
-  /** Since the last of its collections came, if any has. */
+  /** In this stage: since its block came, or the last of its collections. */
   readonly waitedMs?: number;
   readonly guarantees?: number;
   readonly missing: readonly MissingExplanation[];
@@ -80,13 +80,14 @@ export class HeightExplainer {
       return { height, stage: window.isIndexed(height) ? 'indexed' : waiting, missing: [] };
     }
     const { block, blockSource, missingCount, queuedAtMs, received } = queued;
-    const cameAtMs = Math.max(queuedAtMs, ...[...received.values()].map((each) => each.receivedAtMs));
+    const isComplete = missingCount === 0;
+    const cameAtMs = isComplete ? [...received.values()].map(({ receivedAtMs }) => receivedAtMs) : [];
     return {
       height,
-      stage: missingCount === 0 ? 'committing' : 'collecting',
+      stage: isComplete ? 'committing' : 'collecting',
       blockId: block.id,
       ageMs: clock.monotonic() - queuedAtMs,
-      waitedMs: clock.monotonic() - cameAtMs,
+      waitedMs: clock.monotonic() - Math.max(queuedAtMs, ...cameAtMs),
       guarantees: block.collectionIds.length,
       missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
       executionData: this.#deps.executionDataReason(),

@@ -50,7 +50,9 @@ describe('the quickstart', () => {
     await expectRefused();
     await quickstart.program.sees(/Following the tip/);
     expect(quickstart.output()).not.toContain('\x1b');
-    expect(quickstart.output()).toContain('Without FCI_API_TOKENS_FILE, FCI_STOP_HEIGHT of the environment.');
+    expect(quickstart.output()).toContain(
+      'Ignoring FCI_API_TOKENS_FILE, FCI_STOP_HEIGHT from the environment.',
+    );
     const [, url = ''] = await quickstart.program.sees(/status\s+(http:\S+)\s/);
     const heightOf = async (): Promise<number> => {
       const body = (await (await fetch(url)).json()) as { readonly latestIndexed: number };

@@ -71,8 +71,8 @@ async function heightsInDirectory(
   if (holder !== undefined)
     throw new OperatorError(
       'storage',
-      `The store in ${dataDir} is in use by ${holder}, and no daemon answers there. A command ends by itself; a daemon hangs or is ` +
-        'stopped: "ps -o stat= -p PID" says T where "kill -CONT PID" helps, D where its disk hangs.',
+      `The store in ${dataDir} is in use by ${holder}, and no daemon answers there. Wait for a command to end. A daemon hangs or ` +
+        'is stopped: if "ps -o stat= -p PID" prints T, use "kill -CONT PID"; if it prints D, its disk hangs.',
     );
   try {
     return await surveyStore({ path, chainId }, { clock, logger: silentLogger });

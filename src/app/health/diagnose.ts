@@ -14,7 +14,7 @@ import type { IndexingParts } from '../line/runIndexing.js';
 import type { ReaderThread } from '../threads/keepReaderThread.js';
 import { finalBlock } from '../threads/readableIndex.js';
 import { codeOf, describeTroubles, HELD_UP_AFTER_MS, lineHeldUp } from './heldUp.js';
-import { SILENT_FOR_MS, timeOf, withTroubles } from './heldUp.js';
+import { SILENT_FOR_MS, timeOf, withTroubles, writesFor } from './heldUp.js';
 import type { HeldUp } from './heldUp.js';
 import type { DiskWatch } from './watches/watchDisk.js';
 
@@ -249,7 +249,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
           ? ''
           : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
     const teller = network.soleTeller(readable + limits.maxLag);
-    const head = `the head ${target ?? ''}${teller === undefined ? '' : `, which ${teller} alone tells`}`;
+    const head = `the head ${target ?? ''}${teller === undefined ? '' : `, which only ${teller} reports`}`;
     const message = `${lag} heights behind ${head}; ready at ${limits.maxLag} or fewer${why}`;
     return finding('behind', message, readable < 0 ? undefined : readable);
   };
@@ -269,9 +269,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const forMs = begunAtMs === undefined ? 0 : waitedMs(ageOf(begunAtMs));
     const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
-    const isDatabase = store.trouble !== undefined;
-    const advice = isDatabase ? '; its pg_stat_activity shows what it waits for' : '';
-    const message = `the ${isDatabase ? 'database' : 'disk'} has been writing one batch for ${wholeSeconds(forMs)} s${advice}`;
+    const advice = store.trouble === undefined ? '' : '; its pg_stat_activity shows what it waits for';
+    const message = writesFor(forMs, store) + advice;
     return finding('store_stalled', message, store.latestIndexedHeight() + 1);
   };
 
@@ -289,7 +288,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const silentMs = Math.min(stillMs, forMs);
     if (silentMs < SILENT_FOR_MS) return undefined;
     const ofNodes = config.ediOnly ? 'edi_unavailable' : 'upstream_unreachable';
-    const silent = `${message}: nothing has come for ${wholeSeconds(silentMs)} s`;
+    const silent = `${message}, for ${wholeSeconds(silentMs)} s now`;
     return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
   };
 

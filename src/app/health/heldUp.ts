@@ -75,7 +75,7 @@ function heldUpByStore(
   const startedAtMs = indexer.commitStartedAtMs();
   if (startedAtMs !== undefined) {
     const forMs = clock.monotonic() - startedAtMs;
-    const message = `the ${store.trouble === undefined ? 'disk' : 'database'} has been writing one batch for ${wholeSeconds(forMs)} s; height ${height} waits for it`;
+    const message = `${writesFor(forMs, store)}; height ${height} waits for it`;
     return { message, code: forMs < HELD_UP_AFTER_MS ? undefined : 'store_stalled' };
   }
   const paused = diskWatch?.pause();
@@ -146,6 +146,11 @@ export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
 /** What is the matter, and after a colon the troubles, if there are any. */
 export function withTroubles(what: string, troubles: readonly NodeTrouble[], clock: Clock): string {
   return troubles.length === 0 ? what : `${what}: ${describeTroubles(troubles, clock)}`;
+}
+
+/** What takes long to write, in words. */
+export function writesFor(ms: number, { trouble }: Surroundings['store']): string {
+  return `the ${trouble === undefined ? 'disk' : 'database'} has been writing one batch for ${wholeSeconds(ms)} s`;
 }
 
 /** Node, message, count and start, for the first nodes; empty when there is no trouble. */

@@ -26,7 +26,7 @@ export const readinessCodes = {
   behind: {
     severity: 'ordinary',
     cause: 'More than `ready.maxLag` heights behind the head.',
-    fix: 'Wait. `status` shows rate and ETA; a standstill has a second code. If the message says that one node alone tells the head, that may be false.',
+    fix: 'Wait. `status` shows rate and ETA; a standstill has a second code. A head that only one node reports may be false.',
   },
   upstream_unreachable: {
     severity: 'trouble',

@@ -213,7 +213,7 @@ describe('a daemon that is well', () => {
     const message = '101 heights behind the head 1101; ready at 100 or fewer';
     expect(await after(1_000)).toMatchObject([{ code: 'behind', message, height: 1000 }]);
     state.wrong = { soleTeller: 'a:1' };
-    expect((await after(0))[0]?.message).toContain(' the head 1101, which a:1 alone tells; ready at');
+    expect((await after(0))[0]?.message).toContain(' the head 1101, which only a:1 reports; ready at');
     for (let height = 1001; height < 1020; height += 1) {
       state.latest = height;
       expect((await after(3_000)).filter(({ code }) => code !== 'behind')).toEqual([]);
@@ -259,9 +259,7 @@ describe('the lowest missing height, held up', () => {
   it('by nothing that is known is told all the same, within ten seconds', async () => {
     const { codes, told } = healthyDaemon({ head: 1010 });
     expect(await codes(7_000)).toEqual([]);
-    expect(await told(2_000)).toEqual([
-      'upstream_unreachable: waiting for block 1001: nothing has come for 9 s',
-    ]);
+    expect(await told(2_000)).toEqual(['upstream_unreachable: waiting for block 1001, for 9 s now']);
   });
 
   it('is not laid on what has only just begun after a long wait for something else', async () => {
@@ -273,7 +271,7 @@ describe('the lowest missing height, held up', () => {
     state.facts = { stage: 'collecting', collections, sinceMs: clock.monotonic() };
     expect(await codes(1_000)).toEqual([]);
     expect(await told(8_000)).toEqual([
-      'upstream_unreachable: waiting for 1 of 2 collections of height 1001: nothing has come for 9 s',
+      'upstream_unreachable: waiting for 1 of 2 collections of height 1001, for 9 s now',
     ]);
     state.facts = { stage: 'committing', sinceMs: clock.monotonic() };
     expect(await codes(1_000)).toEqual([]);
@@ -558,7 +556,7 @@ describe('findings', () => {
     await clock.advance(12_000);
     diagnosis.runs(line);
     expect(diagnosis.findings()).toEqual([]);
-    expect(await told(9_000)).toEqual(['store_stalled: writing height 1001: nothing has come for 9 s']);
+    expect(await told(9_000)).toEqual(['store_stalled: writing height 1001, for 9 s now']);
   });
 
   it('never contradict each other, whatever is the matter', () => {

@@ -187,6 +187,7 @@ describe('JobProcessor', () => {
     await settle();
     m.run(block(2, []));
     m.run(block(3, ['a', 'lost']));
+    m.clock.ms = 10;
     m.answer('a');
     m.clock.ms = 40;
     m.trouble.executionData = 'no feed';
