@@ -151,7 +151,7 @@ export const maxLines = {
   'src/collections': 3_745,
   'src/config': 1_144,
   'src/devnet': 4_919,
-  'src/finality': 2_496,
+  'src/finality': 2_490,
   'src/flow': 2_604,
   'src/jobqueue': 741,
   'src/observability': 1_487,

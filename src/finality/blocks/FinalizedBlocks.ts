@@ -1,11 +1,5 @@
-import {
-  faultOf,
-  isExpectedEnd,
-  NodeChooser,
-  StreamReader,
-  streamPace,
-  UpstreamError,
-} from '../../access/index.js';
+import { faultOf, isExpectedEnd, NodeChooser } from '../../access/index.js';
+import { StreamReader, streamPace, UpstreamError } from '../../access/index.js';
 import type { AccessNode, ReceivedBlock, UpstreamErrorKind, Way } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
