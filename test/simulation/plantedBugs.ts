@@ -100,7 +100,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       "[-        if (status === 'unknown') return this.#drop(answer, 'orphaned');\n-]",
     // One seed of thousands has a lone node lie at such a height.
     'the last block of a range of history does not wait for its child': [
-      'return height === stopHeight[- && (!this.#asksForAbove || this.#isUnserved)-];',
+      'return height === stopHeight[- && (!this.#needsBlockAbove || this.#isUnserved)-];',
       'finality/rangeEnds.test.ts: is taken back where its child names another one',
     ],
     'the first block of a range of history may name any parent': [

@@ -166,7 +166,7 @@ export class AccessNetwork extends NodePool {
   }
 
   /** The node that alone reported a head above this height recently, though others reported theirs. */
-  soleTeller(height: number): string | undefined {
+  soleReporter(height: number): string | undefined {
     const heads = this.#recentHeads();
     const [first, ...more] = heads.filter((head) => head.height > height);
     return more.length === 0 && heads.length > 1 ? first?.name : undefined;
@@ -174,8 +174,8 @@ export class AccessNetwork extends NodePool {
 
   #recentHeads() {
     const sinceMs = this.#clock.monotonic() - HEAD_FRESH_MS;
-    const told = this.named().filter((member) => isUsable(member) && (member.head?.atMs ?? 0) >= sinceMs);
-    return told.flatMap(({ head, node: { name } }) => (head === undefined ? [] : { name, ...head }));
+    const fresh = this.named().filter((member) => isUsable(member) && (member.head?.atMs ?? 0) >= sinceMs);
+    return fresh.flatMap(({ head, node: { name } }) => (head === undefined ? [] : { name, ...head }));
   }
 
   /** Nodes that may still name the root of their spork. */
@@ -305,9 +305,9 @@ export class AccessNetwork extends NodePool {
     const { members, verifier } = this;
     const { isNews, contradicted } = verifier.update();
     if (isNews) for (const member of members) if (verifier.isWitness(member)) member.pause.wake();
-    for (const { rootHeight, tellers } of contradicted) {
+    for (const { rootHeight, reporters } of contradicted) {
       logger.warn(
-        { rootHeight, endpoints: tellers, fix: `if it is one: --access-spork-root ${rootHeight}` },
+        { rootHeight, endpoints: reporters, fix: `if it is one: --access-spork-root ${rootHeight}` },
         'access node claims a spork that does not exist: others continue above its root',
       );
     }

@@ -115,8 +115,8 @@ export function anchorOf(member: PoolMember): number | undefined {
 }
 
 function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
-  const told = identity?.lowestHeight;
-  return refusedBelow > (told ?? 0) ? refusedBelow : told;
+  const reported = identity?.lowestHeight;
+  return refusedBelow > (reported ?? 0) ? refusedBelow : reported;
 }
 
 /** What is known about one node, for metrics and the status page. */

@@ -61,7 +61,7 @@ export type ApiErrorBody = T.Described<typeof errorSchema>;
 /** Maximum ranges that a refusal names. */
 const MAX_RANGES_TOLD = 16;
 
-type Told = Pick<ApiError, 'range' | 'height' | 'retryAfterSeconds'>;
+type Details = Pick<ApiError, 'range' | 'height' | 'retryAfterSeconds'>;
 
 /** A request that is refused. The message is one sentence for the caller. */
 export class ApiError extends Error {
@@ -82,7 +82,7 @@ export class ApiError extends Error {
     code: number,
     reason: ApiErrorReason,
     message: string,
-    { range, height, retryAfterSeconds = code === 503 ? 1 : undefined }: Partial<Told> = {},
+    { range, height, retryAfterSeconds = code === 503 ? 1 : undefined }: Partial<Details> = {},
   ) {
     super(message);
     this.retryAfterSeconds = retryAfterSeconds;
@@ -171,9 +171,9 @@ function reportedRanges(range: IndexedRange, height = Infinity): readonly Height
 
 /** The indexed heights in words, of very many ranges the highest; empty where there are none. */
 export function heightsTold(range: IndexedRange): string {
-  const told = reportedRanges(range).map(({ from, to }) => `${from}..${to}`);
-  const others = coverageOf(range).length - told.length;
-  return `${told.join(', ')}${others === 0 ? '' : ` and ${others} ranges below`}`;
+  const shown = reportedRanges(range).map(({ from, to }) => `${from}..${to}`);
+  const others = coverageOf(range).length - shown.length;
+  return `${shown.join(', ')}${others === 0 ? '' : ` and ${others} ranges below`}`;
 }
 
 /**

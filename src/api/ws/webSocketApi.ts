@@ -235,9 +235,9 @@ function converse(
       await carryOut(parseMessage(message));
     } catch (error) {
       const { code, message: why } = caller.explain(error);
-      const told = error instanceof ApiError ? why : `internal error: ${why}`;
+      const words = error instanceof ApiError ? why : `internal error: ${why}`;
       const { action, id } = addressOf(message);
-      send({ subscription_id: id, action, error: { code, message: told } });
+      send({ subscription_id: id, action, error: { code, message: words } });
     }
   };
 

@@ -64,8 +64,8 @@ async function heightsInDirectory(
   { dataDir, chainId }: Pick<DaemonConfig, 'dataDir' | 'chainId'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<StoredHeights> {
-  const told = await status();
-  if (told !== undefined) return { ...nothingStored, coverage: told.coverage, plans: told.backfill.plans };
+  const live = await status();
+  if (live !== undefined) return { ...nothingStored, coverage: live.coverage, plans: live.backfill.plans };
   const path = storePathOf(dataDir);
   const holder = lockHolder(path);
   if (holder !== undefined)

@@ -184,8 +184,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const next = block?.isUnserved === true ? block.height : -1;
     const spork = network.verifier.undecidedAt(phase() === 'starting' ? Infinity : next);
     if (spork === undefined) return undefined;
-    const { awaited, rootHeight, tellers } = spork;
-    const reporters = tellers.join(', ');
+    const { awaited, rootHeight } = spork;
+    const reporters = spork.reporters.join(', ');
     const message =
       `a spork at height ${rootHeight} is reported by ${reporters} but is not in config/sporks.json, and it is not known yet whether ` +
       `the chain continues there without one (asked: ${awaited.join(', ')}). If there is such a spork, confirm it with ` +
@@ -248,8 +248,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
         : readable === Math.min(indexed, copied)
           ? ''
           : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
-    const teller = network.soleTeller(readable + limits.maxLag);
-    const head = `the head ${target ?? ''}${teller === undefined ? '' : `, which only ${teller} reports`}`;
+    const reporter = network.soleReporter(readable + limits.maxLag);
+    const head = `the head ${target ?? ''}${reporter === undefined ? '' : `, which only ${reporter} reports`}`;
     const message = `${lag} heights behind ${head}; ready at ${limits.maxLag} or fewer${why}`;
     return finding('behind', message, readable < 0 ? undefined : readable);
   };

@@ -92,12 +92,12 @@ export function buildLine(
     /** Known parents besides the spork table: the one that the block above a range names. */
     readonly rootParents?: readonly RootParent[];
     /** See `FinalizedBlocks`. */
-    readonly asksFor?: FinalizedBlocksOptions['asksFor'];
+    readonly neighbours?: FinalizedBlocksOptions['neighbours'];
   },
 ) {
   const { store, window, listener, network, nodes, slots, room, fail } = parts;
   const { clock, random, metrics, logger } = parts;
-  const { reachedHeight, isHistory = false, isUrgent = false, rootParents = [], asksFor } = options;
+  const { reachedHeight, isHistory = false, isUrgent = false, rootParents = [], neighbours } = options;
   const common = { nodes, clock, random, metrics, logger };
   const rootParentsInTable = rootParentsOf(parts.sporks);
   const { outdated, onFatal } = judgeEnd(parts);
@@ -173,7 +173,7 @@ export function buildLine(
       ...config.requester,
       firstHeight: store.meta()?.firstHeight,
       reachedHeight,
-      asksFor,
+      neighbours,
       sporkRoots: [...rootParentsInTable, ...rootParents],
     },
     {

@@ -25,12 +25,12 @@ type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProgress']>
 export async function backupStoreOf(
   config: DaemonConfig,
   to: string,
-  telling: Pick<RestoreDependencies, 'onProgress' | 'signal'>,
+  reporting: Pick<RestoreDependencies, 'onProgress' | 'signal'>,
 ): Promise<BackupReport> {
   refuseDatabase(config, 'copy the database with its own tools (pg_dump, or a base backup)');
   const { chainId, dataDir } = config;
   const options = { path: storePathOf(dataDir), to: storePathOf(to), chainId };
-  return backupStore(options, { ...forCommand, ...telling });
+  return backupStore(options, { ...forCommand, ...reporting });
 }
 
 /** Creates the store of a configuration from a snapshot. Expected errors: as `restoreStore`; OperatorError `usage`. */

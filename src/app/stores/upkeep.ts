@@ -50,10 +50,10 @@ export async function forgetAccountsOf(config: DaemonConfig): Promise<number | u
  */
 export async function repairStoreOf(
   config: DaemonConfig,
-  { apply, ...telling }: { readonly apply: boolean } & Pick<VerifyDependencies, 'onProgress' | 'signal'>,
+  { apply, ...reporting }: { readonly apply: boolean } & Pick<VerifyDependencies, 'onProgress' | 'signal'>,
 ): Promise<RepairReport> {
   const { chainId, store: url } = config;
-  const dependencies = { ...forCommand, ...telling };
+  const dependencies = { ...forCommand, ...reporting };
   if (url === undefined) return repairStore({ ...placeOf(config), apply }, dependencies);
   const { repairPostgres } = await loadPostgres();
   const options = { url, chainId, apply, patienceMs: DATABASE_WAIT_MS };

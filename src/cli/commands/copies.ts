@@ -13,8 +13,8 @@ export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
-  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
-  const report = await backupStoreOf(config, resolve(to), telling);
+  const reporting = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const report = await backupStoreOf(config, resolve(to), reporting);
   const { coverage, copiedBytes, linkedBytes, lost, tables } = report;
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${formatSize(linkedBytes)} as hard links`;

@@ -101,8 +101,8 @@ function renderExplanation(document: ExplainDocument, nowMs: number): string {
 
 function workRows(work: WorkDocument, nowMs: number): Row[] {
   const { ageSeconds, collections, executionData, missing, missingCollections, peer, reportedBy } = work;
-  const told = `${formatDuration(ageSeconds)} ago; ${missing} of ${collections} collections missing`;
-  const rows: Row[] = [['handed out', told]];
+  const handedOut = `${formatDuration(ageSeconds)} ago; ${missing} of ${collections} collections missing`;
+  const rows: Row[] = [['handed out', handedOut]];
   for (const one of missingCollections.slice(0, MAX_STORIES)) rows.push(...missingRows(one, nowMs));
   if (missing > MAX_STORIES) rows.push(['', `and ${missing - MAX_STORIES} more; --json lists up to 100`]);
   if (executionData !== null) rows.push(['edi', executionData]);

@@ -9,8 +9,8 @@ import { progressTo } from '../output/words.js';
 
 export const repair: Run<typeof confirmFlags> = async (invocation, terminal) => {
   const { config } = await configOf(invocation, terminal);
-  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
-  const report = await repairStoreOf(config, { apply: invocation.flags.yes, ...telling });
+  const reporting = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const report = await repairStoreOf(config, { apply: invocation.flags.yes, ...reporting });
   if (report.damageCount === 0) {
     terminal.out('No damage: nothing to repair.\n');
     return 'done';

@@ -10,8 +10,8 @@ import { counted, progressTo } from '../output/words.js';
 export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
   const { from, to } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
-  const telling = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
-  const report = await verifyStoreOf(config, { from: from ?? undefined, to: to ?? undefined }, telling);
+  const reporting = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const report = await verifyStoreOf(config, { from: from ?? undefined, to: to ?? undefined }, reporting);
   terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';
 };

@@ -165,8 +165,8 @@ function history({ backfill, coverage, firstIndexed }: StatusDocument): string[]
   const indexedBelow = shown.length === 0 ? [] : [`indexed: ${shown.join(', ')}${others}`];
   if (backfill.plans.length === 0) return indexedBelow;
   const paused = backfill.plans.every(({ state }) => state === 'paused') ? ' (paused)' : '';
-  const told = backfill.ranges.filter(({ state }) => state !== 'waiting').slice(-RANGES_SHOWN);
-  return [`${backfillLine(backfill)}${paused}`, ...indexedBelow, ...told.map(rangeLine)];
+  const ranges = backfill.ranges.filter(({ state }) => state !== 'waiting').slice(-RANGES_SHOWN);
+  return [`${backfillLine(backfill)}${paused}`, ...indexedBelow, ...ranges.map(rangeLine)];
 }
 
 function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {

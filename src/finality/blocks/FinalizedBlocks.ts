@@ -24,7 +24,7 @@ export interface FinalizedBlocksOptions {
   readonly reachedHeight?: number | undefined;
   readonly sporkRoots?: readonly RootParent[];
   /** For a range: which of its neighbours are not indexed and have to be requested, to prove the ends of the range. */
-  readonly asksFor?: { readonly below: boolean; readonly above: boolean } | undefined;
+  readonly neighbours?: { readonly below: boolean; readonly above: boolean } | undefined;
   /** The lowest height of the store, for the `rewind` advice. Default: the one above the watermark at construction. */
   readonly firstHeight?: number | undefined;
   /** Delay before a failed source is replaced. */
@@ -84,7 +84,7 @@ const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
  * or no node has it (there `TipCheck` confirms the block); a window of one; a block that the spork table confirms.
  *
  * Bounds: it requests heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only, and holds no others; for a
- * range also the two neighbours (`asksFor`), the upper one within the window.
+ * range also the two neighbours (`neighbours`), the upper one within the window.
  */
 export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiable {
   readonly #deps: ChainDependencies;
@@ -93,7 +93,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #tipCheck: TipCheck;
   readonly #below: BlockBelow | undefined;
   readonly #reachedHeight: number;
-  readonly #asksForAbove: boolean;
+  readonly #needsBlockAbove: boolean;
   #handedOutTo: number;
   readonly #chooser: NodeChooser;
   readonly #pause: Pause;
@@ -107,12 +107,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   #unservedLooks = 0;
 
   constructor(options: FinalizedBlocksOptions, dependencies: ChainDependencies) {
-    const { asksFor, sporkRoots = [] } = options;
+    const { neighbours, sporkRoots = [] } = options;
     const { window, nodes, clock, random, logger } = dependencies;
     // A spork in the table has started.
     const begun = sporkRoots.map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
     this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
-    this.#asksForAbove = asksFor?.above === true;
+    this.#needsBlockAbove = neighbours?.above === true;
     this.#deps = dependencies;
     const height = window.latestIndexedHeight();
     this.#handedOutTo = height;
@@ -139,9 +139,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       chooser,
       linked: this.#linked,
     });
-    if (asksFor?.below === true) {
+    if (neighbours?.below === true) {
       const { troubles } = chooser;
-      const isEndKnown = !asksFor.above;
+      const isEndKnown = !neighbours.above;
       this.#below = new BlockBelow({ height, isEndKnown, nodes, troubles, pause: this.#pause, clock });
     }
     this.#tipCheck = new TipCheck({
@@ -231,7 +231,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   #toRead(): number {
     const { heights, stopHeight = Infinity } = this.#deps.window;
     const bound = this.#deps.window.upperBound();
-    if (!this.#asksForAbove || bound < stopHeight) return bound;
+    if (!this.#needsBlockAbove || bound < stopHeight) return bound;
     return Math.min(bound + 1, this.#deps.window.latestIndexedHeight() + heights);
   }
 
@@ -240,7 +240,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const { stopHeight = Infinity } = this.#deps.window;
     const tip = Math.max(this.#deps.window.finalizedHeight() ?? 0, this.#reachedHeight);
     if (height >= tip - TIP_HEIGHTS || height > stopHeight) return true;
-    return height === stopHeight && (!this.#asksForAbove || this.#isUnserved);
+    return height === stopHeight && (!this.#needsBlockAbove || this.#isUnserved);
   }
 
   #append({ node, method, block }: Answer): void {

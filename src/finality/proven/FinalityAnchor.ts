@@ -151,9 +151,9 @@ export class FinalityAnchor {
     await this.#borrow(range, signal);
     const [given = to] = await this.#kept(range);
     const newest = await this.#parts.header(believed ?? given);
-    const told = await this.#stateAt(newest, signal);
-    if (told.state === undefined) throw this.#pausing(told);
-    await this.#begin({ kind: 'first_use', ...newest }, newest, told);
+    const newer = await this.#stateAt(newest, signal);
+    if (newer.state === undefined) throw this.#pausing(newer);
+    await this.#begin({ kind: 'first_use', ...newest }, newest, newer);
   }
 
   /** Learns of a later epoch from the highest block that is proven. Expected errors: as for `begin`. */

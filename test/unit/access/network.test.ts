@@ -420,10 +420,14 @@ describe('a chain that began anew', () => {
     sharedTo = 540;
     const { net, nodes } = await identified({ 'a:1': anew(232), 'b:1': anew(232) }, {}, expectation);
     nodes.node('a:1').tellHead(90_000);
-    expect([231, 232, 90_000].map((height) => net.soleTeller(height))).toEqual([undefined, 'a:1', undefined]);
+    expect([231, 232, 90_000].map((height) => net.soleReporter(height))).toEqual([
+      undefined,
+      'a:1',
+      undefined,
+    ]);
     await clock.advance(MINUTE_MS);
     nodes.node('a:1').tellHead(90_001);
-    expect(net.soleTeller(232)).toBeUndefined();
+    expect(net.soleReporter(232)).toBeUndefined();
   });
 
   it('may be a later spork where the network has sporks and the node tells of none', async () => {

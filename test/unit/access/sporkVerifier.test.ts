@@ -105,7 +105,7 @@ describe('a spork that the table does not have', () => {
     const { net, tells } = await three({ 'b:1': growing(195) });
     await tells(['a:1']);
     expect(net.forHeight(200)).toEqual([]);
-    const undecided = { rootHeight: 200, tellers: ['a:1'], awaited: ['b:1', 'c:1'] };
+    const undecided = { rootHeight: 200, reporters: ['a:1'], awaited: ['b:1', 'c:1'] };
     expect(net.verifier.undecidedAt(200)).toEqual(undecided);
     expect(names(net.forHeight(199))).toEqual(['b:1', 'c:1']);
     expect(net.verifier.undecidedAt(199)).toBeUndefined();
@@ -134,7 +134,7 @@ describe('a spork that the table does not have', () => {
     await clock.advance(10 * MINUTE_MS);
     expect(names(net.live())).toEqual(['a:1', 'b:1', 'c:1']);
     expect([names(net.forHeight(740)), net.forHeight(1_000)]).toEqual([['b:1', 'c:1'], []]);
-    expect(net.verifier.undecidedAt(1_000)).toMatchObject({ tellers: ['a:1'], awaited: ['b:1', 'c:1'] });
+    expect(net.verifier.undecidedAt(1_000)).toMatchObject({ reporters: ['a:1'], awaited: ['b:1', 'c:1'] });
     await clock.advance(5 * MINUTE_MS);
     expect(names(net.forHeight(1_000))).toEqual(['a:1', 'b:1', 'c:1']);
   });

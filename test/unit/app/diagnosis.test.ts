@@ -26,7 +26,7 @@ const misfit: ChainTrouble = {
   ...{ what: 'it does not link', fix: 'rewind to 990' },
 };
 const missingEnd: ChainTrouble = { ...misfit, code: 'not_vouched' };
-const undecidedSpork = { awaited: ['b:1'], rootHeight: 1001, tellers: ['a:1'] };
+const undecidedSpork = { awaited: ['b:1'], rootHeight: 1001, reporters: ['a:1'] };
 const lacking = { height: 990, ids: ['a', 'b', 'c', 'd'].map(idOf), ageMs: 61_000 };
 
 /** What a test says of the line that works on the lowest missing height. */
@@ -47,7 +47,7 @@ interface Facts {
 interface Wrong {
   readonly chainReplaced: string;
   /** Of a head that no other node reports. */
-  readonly soleTeller: string;
+  readonly soleReporter: string;
   readonly headBelow: { readonly head: number; readonly reached: number };
   readonly chainTrouble: ChainTrouble;
   readonly undecidedSpork: ReturnType<AccessNetwork['verifier']['undecidedAt']>;
@@ -150,7 +150,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       identityTroubles: () => state.identity,
       chainReplaced: () => state.wrong.chainReplaced,
       headBelow: () => state.wrong.headBelow,
-      soleTeller: (height: number) => (height < (state.head ?? 0) ? state.wrong.soleTeller : undefined),
+      soleReporter: (height: number) => (height < (state.head ?? 0) ? state.wrong.soleReporter : undefined),
     },
     prover: {
       finalBlock: () => (state.wrong.proven === undefined ? undefined : { height: state.wrong.proven.to }),
@@ -212,7 +212,7 @@ describe('a daemon that is well', () => {
     const { after, state } = healthyDaemon({ head: 1101 });
     const message = '101 heights behind the head 1101; ready at 100 or fewer';
     expect(await after(1_000)).toMatchObject([{ code: 'behind', message, height: 1000 }]);
-    state.wrong = { soleTeller: 'a:1' };
+    state.wrong = { soleReporter: 'a:1' };
     expect((await after(0))[0]?.message).toContain(' the head 1101, which only a:1 reports; ready at');
     for (let height = 1001; height < 1020; height += 1) {
       state.latest = height;

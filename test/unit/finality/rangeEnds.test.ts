@@ -4,7 +4,7 @@ import { range, Reading, reads, World } from './bench.js';
 const NOTHING = { below: false, above: false };
 
 describe('the last block of a range whose upper neighbour is not indexed', () => {
-  const above = { window: 10, stopHeight: 104, asksFor: { ...NOTHING, above: true } };
+  const above = { window: 10, stopHeight: 104, neighbours: { ...NOTHING, above: true } };
 
   it('counts once its child is read, which is never handed out', async () => {
     const { world, reading } = reads(above, 'a');
@@ -49,7 +49,7 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
 });
 
 describe('the first block of a range whose lower neighbour is not indexed', () => {
-  const below = { window: 10, stopHeight: 104, empty: true, asksFor: { ...NOTHING, below: true } };
+  const below = { window: 10, stopHeight: 104, empty: true, neighbours: { ...NOTHING, below: true } };
 
   it('is read once the block below is known, and must name that as its parent', async () => {
     const { world, reading } = reads(below, 'a');

@@ -135,7 +135,7 @@ type Roots = Pick<
 >;
 
 /**
- * Where the node and its spork begin. Zero may mean "not told" (older nodes lack the fields): then height 0 decides.
+ * Where the node and its spork begin. Zero may mean "not reported" (older nodes lack the fields): then height 0 decides.
  */
 async function askRoots(
   node: AccessNode,
@@ -143,13 +143,13 @@ async function askRoots(
   signal: AbortSignal,
   inquiry: Inquiry,
 ): Promise<Roots> {
-  const told = (height: number): number | undefined => (height === 0 ? undefined : height);
+  const reported = (height: number): number | undefined => (height === 0 ? undefined : height);
   const { isIndexer } = inquiry;
   const isSilent = info instanceof UpstreamError;
   // An index that names its spork knows where that begins, as it does itself: asking for height 0 tells no more than it knows.
   const isSure = isIndexer && !isSilent && info.sporkId !== '';
-  const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : told(info.sporkRootHeight);
-  const nodeRoot = isSure ? info.nodeRootHeight : isSilent ? undefined : told(info.nodeRootHeight);
+  const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : reported(info.sporkRootHeight);
+  const nodeRoot = isSure ? info.nodeRootHeight : isSilent ? undefined : reported(info.nodeRootHeight);
   const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
   const roots = { sporkRootHeight: sporkRoot, isRootOpen: false, rootTrouble, rootRefusal: undefined };
   if (nodeRoot !== undefined && (isIndexer || sporkRoot !== undefined))

@@ -27,7 +27,7 @@ interface Claim {
 export interface UndecidedSpork {
   readonly rootHeight: number;
   /** The nodes that claim it. */
-  readonly tellers: readonly string[];
+  readonly reporters: readonly string[];
   /** The nodes of earlier sporks that neither contradict it nor have ended. */
   readonly awaited: readonly string[];
 }
@@ -86,7 +86,7 @@ export class SporkVerifier {
       if (claim.verdict === 'followed') forgetOldest(this.#followed.add(claim.rootHeight));
       if (claim.verdict !== 'contradicted') continue;
       this.#followed.delete(claim.rootHeight);
-      for (const teller of this.#tellers(claim)) this.#doubted.add(teller);
+      for (const reporter of this.#reporters(claim)) this.#doubted.add(reporter);
       if (before !== 'contradicted') contradicted.push(this.#describe(claim));
     }
     return { isNews, contradicted };
@@ -122,7 +122,8 @@ export class SporkVerifier {
   undecidedAt(height: number): UndecidedSpork | undefined {
     for (const claim of this.#claims.values()) {
       if (claim.verdict !== 'undecided' || claim.rootHeight > height) continue;
-      if (this.#tellers(claim).some((teller) => !this.#doubted.has(teller))) return this.#describe(claim);
+      if (this.#reporters(claim).some((reporter) => !this.#doubted.has(reporter)))
+        return this.#describe(claim);
     }
     return undefined;
   }
@@ -142,11 +143,11 @@ export class SporkVerifier {
 
   /** The id named by a majority, or the last agreed id while no node names any; empty if there is none. */
   agreedId(rootHeight: number): string {
-    const told = this.#tellers({ rootHeight })
+    const reported = this.#reporters({ rootHeight })
       .map(({ identity }) => identity?.sporkId ?? '')
       .filter((sporkId) => sporkId !== '');
-    if (told.length === 0) return this.#agreedIds.get(rootHeight) ?? '';
-    return told.find((id) => 2 * told.filter((other) => other === id).length > told.length) ?? '';
+    if (reported.length === 0) return this.#agreedIds.get(rootHeight) ?? '';
+    return reported.find((id) => 2 * reported.filter((other) => other === id).length > reported.length) ?? '';
   }
 
   /** Call it after every handshake of a usable node of the spork. */
@@ -160,10 +161,10 @@ export class SporkVerifier {
   /** Enters new claims, and drops those that nobody makes any more. True when there is a new one. */
   #collect(): boolean {
     const members = this.#parts.members().filter(isUsable);
-    const told = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
-    for (const known of this.known) told.delete(known);
-    for (const root of [...this.#claims.keys()]) if (!told.has(root)) this.#claims.delete(root);
-    const made = [...told].filter((root) => !this.#claims.has(root));
+    const reported = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
+    for (const known of this.known) reported.delete(known);
+    for (const root of [...this.#claims.keys()]) if (!reported.has(root)) this.#claims.delete(root);
+    const made = [...reported].filter((root) => !this.#claims.has(root));
     const reportedAtMs = this.#parts.clock.monotonic();
     for (const rootHeight of made)
       this.#claims.set(rootHeight, { rootHeight, reportedAtMs, verdict: 'undecided' });
@@ -181,7 +182,7 @@ export class SporkVerifier {
     return this.#parts.expectation().sporks.some(({ rootHeight }) => rootHeight === claim.rootHeight);
   }
 
-  #tellers({ rootHeight }: Pick<Claim, 'rootHeight'>): readonly PoolMember[] {
+  #reporters({ rootHeight }: Pick<Claim, 'rootHeight'>): readonly PoolMember[] {
     const usable = this.#parts.members().filter(isUsable);
     return usable.filter(({ identity }) => identity?.sporkRootHeight === rootHeight);
   }
@@ -223,7 +224,7 @@ export class SporkVerifier {
     const namesOf = (members: readonly PoolMember[]): string[] => members.map(({ node }) => node.name);
     return {
       rootHeight: claim.rootHeight,
-      tellers: namesOf(this.#tellers(claim)),
+      reporters: namesOf(this.#reporters(claim)),
       awaited: namesOf(this.#awaited(claim)),
     };
   }

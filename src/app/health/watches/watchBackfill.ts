@@ -80,13 +80,13 @@ export function watchBackfill(
     if (waiting.length === 0) ranAtMs = clock.monotonic();
     const all = [...allHeldUp(), ...waiting];
     if (all.length === 0) edge.back({}, 'history continues');
-    const told = all.find(({ code, waitingFor: { ageSeconds } }) => {
+    const reported = all.find(({ code, waitingFor: { ageSeconds } }) => {
       return ageSeconds * 1_000 >= (code === undefined || code === 'unserved' ? SILENT_FOR_MS : 0);
     });
-    if (told === undefined) return;
-    const { from, to } = told.range;
-    const fields = { from, to, why: withoutIds(told.waitingFor.message), ranges: all.length };
-    edge.lost(fields, 'history is held up', told.code);
+    if (reported === undefined) return;
+    const { from, to } = reported.range;
+    const fields = { from, to, why: withoutIds(reported.waitingFor.message), ranges: all.length };
+    edge.lost(fields, 'history is held up', reported.code);
   };
   const tellProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
     const nowMs = clock.monotonic();

@@ -55,7 +55,7 @@ export async function startRangeLine(
   // The block above says which block is the last of the range: no other is accepted.
   const rootParents: readonly RootParent[] =
     above === undefined || isInTable ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
-  const asksFor = {
+  const neighbours = {
     below: range.from > 0 && !isRoot(range.from) && store.latestBlock() === undefined,
     above: above === undefined && !isInTable && !isRoot(rootHeight),
   };
@@ -106,7 +106,7 @@ export async function startRangeLine(
       stopHeight: range.to,
     },
     { ...parts, store, nodes, listener, window, fail, logger },
-    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, asksFor },
+    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, neighbours },
   );
   const stopPacing = parts.pace.onMore(() => window.moved());
   let isOutdated = false;
