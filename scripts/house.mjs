@@ -160,7 +160,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 12_007,
   'src/main.ts': 266,
-  test: 64_969,
+  test: 64_976,
 };
 
 const packageHomes = {

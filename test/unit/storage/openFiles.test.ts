@@ -15,6 +15,8 @@ const tuning = { writeBufferBytes: 64 * KIB, maxFileBytes: 64 * KIB, maxOpenFile
 
 /** Entries of more tables than stay open. */
 const FIRST = 600;
+/** The first of two that are written while the database is opened again. */
+const DURING = 9_000;
 
 const inOrder = (index: number): Buffer => Buffer.from(String(index).padStart(6, '0'));
 /** In no order, so that tables overlap and have to be merged. */
@@ -61,6 +63,7 @@ describe('a process that can open no file', () => {
     // Once more they are gone, just as it is opened again.
     const said: (string | undefined)[] = [];
     let alones = 0;
+    const meanwhile: Promise<void>[] = [];
     const descriptors: DescriptorWait = {
       waits: (why) => said.push(why),
       alone: async (action) => {
@@ -68,8 +71,11 @@ describe('a process that can open no file', () => {
         await mayOpen(3);
         const opening = action();
         await new Promise((resolve) => setTimeout(resolve, 100));
+        // Others begin to write while it is closed.
+        const others = [DURING, DURING + 1].map((index) => put(database, index));
         await mayOpen(usual);
         await opening;
+        for (const other of others) meanwhile.push(other);
       },
     };
     const database = await LevelDatabase.open(await freshPath(), { create: true, descriptors, tuning });
@@ -95,7 +101,8 @@ describe('a process that can open no file', () => {
     expect(said.at(-1)).toBeUndefined();
     // LevelDB takes no write after a merge that failed, until it is opened anew.
     expect(alones).toBe(1);
-    for (let index = 0; index < written; index += 1) {
+    await Promise.all(meanwhile);
+    for (const index of [...Array(written).keys(), DURING, DURING + 1]) {
       const value = await database.get(keyOf(index));
       expect(value?.equals(valueOf(index)), `entry ${index}`).toBe(true);
     }

@@ -179,10 +179,10 @@ export class LevelDatabase implements Database {
    * LevelDB does not sync its old log when it starts a new one, so an occasional sync could leave a hole.
    */
   batch(): WriteBatch {
-    // A chained batch keeps its native memory until a full garbage collection, which may take minutes with a small
-    // heap. With a new batch per write, memory would grow with everything written; so batches are reused.
-    let lent: ReusableBatch | undefined =
-      this.#spares.pop() ?? (this.#level.batch() as unknown as ReusableBatch);
+    // A chained batch keeps its native memory until a full garbage collection, which may take minutes with a small heap,
+    // so batches are reused. `batch()` itself would refuse while the database is opened again.
+    const level = this.#level as unknown as { _chainedBatch(): ReusableBatch };
+    let lent: ReusableBatch | undefined = this.#spares.pop() ?? level._chainedBatch();
     const own = (): ReusableBatch => {
       assert(lent !== undefined, 'the batch is over');
       return lent;
