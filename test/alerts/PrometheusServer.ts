@@ -63,7 +63,6 @@ export class PrometheusServer {
     return server;
   }
 
-  /** From now on it is scraped. `instance`: host and port. */
   add(instance: string): void {
     this.#targets.add(instance);
     this.#writeTargets();
@@ -93,7 +92,6 @@ export class PrometheusServer {
     return ((await this.#ask(`/api/v1/query_range?${parameters.toString()}`)) as { result: Series[] }).result;
   }
 
-  /** Whether a condition gives any series now. */
   async holds(query: string): Promise<boolean> {
     const { result } = (await this.#ask(`/api/v1/query?${new URLSearchParams({ query }).toString()}`)) as {
       result: unknown[];

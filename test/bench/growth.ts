@@ -109,7 +109,6 @@ function bytesOfEntries(path: string): Promise<number> {
   });
 }
 
-/** Of a block, on average. */
 function payloadBytesOf(chain: ChainGenerator, heights: number): number {
   const step = heights / PAYLOAD_SAMPLES;
   const samples = Array.from({ length: PAYLOAD_SAMPLES }, (_, index) => chain.block(1 + index * step));

@@ -23,10 +23,8 @@ const REPEATS = 200;
 const SEED = 17;
 const HEIGHTS = { dense: 4_000, empty: 40_000 };
 const QUICK_HEIGHTS = { dense: 600, empty: 4_000 };
-/** Of the block whose document is checked. */
 const PROVEN_HEIGHT = 50;
 const MAIN = resolve(ROOT, 'dist/main.js');
-/** A block every half second. */
 const TIP = { history: 30, warmUpHeights: 20, heights: 120, quickHeights: 20 };
 
 type Lengths = Span | number | readonly Lengths[];

@@ -190,7 +190,6 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
   };
 }
 
-/** Of all that were sent. */
 function answeredShare({ reads, turnedAway, unanswered }: ReadResult): number {
   return reads / (reads + turnedAway + unanswered);
 }

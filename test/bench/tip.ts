@@ -11,7 +11,6 @@ import type { Figure } from './lib/report.js';
 import { nowMs, percentile } from './lib/statistics.js';
 
 const HISTORY = 50;
-/** Heights until everybody has warmed up. */
 const WARM_UP_HEIGHTS = 30;
 const SEALED_LAG = 4;
 const RECEIVE_TO_INDEXED = 'collection_receive_to_indexed_seconds';

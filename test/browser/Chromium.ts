@@ -29,7 +29,6 @@ interface Message {
   readonly sessionId?: string;
 }
 
-/** A headless Chromium, driven over its DevTools protocol. */
 export class Chromium {
   readonly #process: ChildProcess;
   readonly #socket: WebSocket;
@@ -108,7 +107,6 @@ export class Chromium {
 }
 
 export class Page {
-  /** What was asked for over the network, and what the page complained of. */
   readonly requested: string[] = [];
   readonly complaints: string[] = [];
   readonly #sessionId: string;

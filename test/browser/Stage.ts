@@ -13,10 +13,8 @@ export function holds(what: string): void {
   process.stdout.write(`ok  ${what}\n`);
 }
 
-/** What a scene needs: a browser, and daemons before simulated nodes. */
 export class Stage {
   readonly browser: Chromium;
-  /** Where pictures are kept, if anywhere. */
   readonly screenshots: string | undefined;
 
   constructor(browser: Chromium, screenshots: string | undefined) {

@@ -1,5 +1,3 @@
-// Pages of other origins in a real browser against a real daemon: fetch, EventSource and WebSocket, with and without leave.
-
 import assert from 'node:assert/strict';
 import { RestNode } from '../support/restNode.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';

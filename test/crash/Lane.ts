@@ -18,7 +18,6 @@ import type { CrashPlan } from './Steps.js';
 import { newestLog } from './steppedPorts.js';
 import type { Witness } from './Witness.js';
 
-/** No process takes longer: it hangs. */
 const PROCESS_LIMIT_MS = 120_000;
 
 /** Settings of the daemon as their flags have them; a switch is `true` or `false`. */
@@ -79,7 +78,6 @@ export class Lane {
     return new Lane({ devnet, filled, judge, steppedProgram }, usualMs);
   }
 
-  /** A random instant of a run, in milliseconds from its first word. */
   anyInstantMs(dice: Dice): number {
     return dice.random.next() * this.#killWithinMs;
   }
@@ -96,7 +94,6 @@ export class Lane {
     await this.devnet.close();
   }
 
-  /** A directory in which nothing is yet, gone when `use` has ended. */
   async withDirectory<T>(use: (dataDir: string) => Promise<T>): Promise<T> {
     const dataDir = scratch();
     try {
@@ -152,10 +149,7 @@ export class Lane {
     return this.#parts.judge.examine(dataDir, witness, options);
   }
 
-  /**
-   * The shipped program goes on where the crash left off, asks for nothing again that was durable, and ends with the very
-   * store of a run without faults. `stop` ends a program that does not end by itself. Expected errors: `Verdict`.
-   */
+  /** The shipped program goes on, asks for nothing durable again, and ends with the faultless store. Throws `Verdict`. */
   async recover(
     dataDir: string,
     found: Found,
@@ -194,7 +188,6 @@ export class Lane {
   }
 }
 
-/** A passage and a time for one crash at this step. */
 export function planOf({ name, passagesMax, underWayMaxMs }: Failpoint, dice: Dice): CrashPlan {
   return {
     failpoint: name,

@@ -27,7 +27,6 @@ export function steppedStore(steps: Steps): OpenStore {
   };
 }
 
-/** What the answer to a call brings, by the call's method. */
 const SUBJECTS: readonly (readonly [pattern: RegExp, subject: string])[] = [
   [/\/(?:GetFullCollectionByID|GetCollectionByID|GetTransaction)$/, 'collection'],
   [/\/(?:SubscribeBlocksFromStartHeight|GetBlockByHeight)$/, 'block'],
@@ -36,7 +35,6 @@ const SUBJECTS: readonly (readonly [pattern: RegExp, subject: string])[] = [
   [/\/(?:GetNetworkParameters|GetNodeVersionInfo)$/, 'identity'],
 ];
 
-/** gRPC, with a step before each question and after each answer. */
 export function steppedChannel(steps: Steps): OpenChannel {
   return (options, dependencies) => {
     const channel = new RpcChannel(options, dependencies);
@@ -148,7 +146,6 @@ function writeName({ operation, isStopping, rewinding }: Steps, isFirst: boolean
   }
 }
 
-/** LevelDB, with a step between any two things that are done to it. */
 function database(inner: Database, path: string, steps: Steps): Database {
   let rewindWrites = 0;
   const write = async (batch: WriteBatch): Promise<void> => {
@@ -189,7 +186,6 @@ function database(inner: Database, path: string, steps: Steps): Database {
   });
 }
 
-/** The write-ahead log that LevelDB appends to. */
 export function newestLog(path: string): { readonly file: string; readonly bytes: number } {
   const file = readdirSync(path)
     .filter((name) => /^\d+\.log$/.test(name))

@@ -18,7 +18,6 @@ import { expectRefusal } from './mending.js';
 import { openedAt } from './stage.js';
 import type { Result, Scenarios } from './scenario.js';
 
-/** Durable before the fault. */
 const BEFORE = 20;
 /** More than the write buffer holds: the database is at its next log, and its next table, long before. */
 const BEYOND = 700;
@@ -29,11 +28,9 @@ const NO_PAUSE = ['--disk-min-free-bytes', '0'];
 const startNode = (): Promise<DevnetHandle> =>
   devnetForTest({ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 });
 
-/** A fault that begins, and what ends it again. */
 type Fault = (dataDir: string, daemon: RunningDaemon) => Ended | Promise<Ended>;
 type Ended = () => void;
 interface How {
-  /** Default: a new one. */
   readonly dataDir?: string;
   readonly as?: RunAs | undefined;
 }

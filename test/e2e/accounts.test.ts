@@ -22,7 +22,6 @@ const chain: readonly BlockEntry[] = blocksOf(new ChainGenerator(chainOptions), 
 }));
 
 const byAccount = transactionsByAccount(chain);
-/** Every account that occurs in the chain. */
 const addresses = [...byAccount.keys()];
 
 const documentOf = ({ id, place, blockId, collectionId, roles }: AccountTransaction) => ({

@@ -17,7 +17,6 @@ const repository = join(import.meta.dirname, '..', '..');
 const example = (name: string): string => join(repository, 'docs', 'examples', name);
 const run = promisify(execFile);
 
-/** The machine has this program. */
 const has = (program: string, ...args: string[]): boolean => spawnSync(program, args).status === 0;
 const browsers = ['chromium', 'chromium-browser', 'google-chrome'];
 

@@ -38,10 +38,7 @@ function flood(stream: ServerHttp2Stream, message: (fromHeight: number) => Buffe
   });
 }
 
-/**
- * At the head of an honest node, a daemon's only feed of execution data turns into a flood, and the chain grows until it is
- * known as one. Then the flood is counted, the honest node makes the progress, and memory stays where it was.
- */
+/** A daemon's only feed of execution data turns into a flood: it is counted, the honest node makes the progress, and memory stays. */
 async function isOutlived(
   message: (honest: DevnetHandle, fromHeight: number) => Buffer,
   isKnown: (daemon: RunningDaemon, liar: string) => boolean | Promise<boolean>,

@@ -25,11 +25,9 @@ import {
 } from '../support/secretFiles.js';
 import type { CertificateName } from '../support/secretFiles.js';
 
-/** What a client of a guarded port brings. */
 interface Brought extends Pick<RequestOptions, 'cert' | 'key' | 'method'> {
   readonly session?: Buffer;
   readonly token?: string;
-  /** The certificate that it trusts. */
   readonly trusts?: CertificateName;
 }
 
@@ -62,7 +60,6 @@ function askSecurely(
   });
 }
 
-/** Credentials of a gRPC client; the token goes with each call. */
 function grpcCredentials({ token, trusts = 'localhost', cert, key }: Brought = {}): ChannelCredentials {
   const [ca, own] = [readFileSync(certificateOf(trusts)), [key, cert] as (Buffer | undefined)[]];
   const channel = credentials.createSsl(ca, own[0] ?? null, own[1] ?? null);
@@ -75,7 +72,6 @@ function grpcCredentials({ token, trusts = 'localhost', cert, key }: Brought = {
   return credentials.combineChannelCredentials(channel, call);
 }
 
-/** SHA-256 of the certificate that a new connection is shown. */
 function fingerprintShown(port: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(
@@ -105,7 +101,6 @@ async function guarded(flags: (secrets: TestSecrets) => readonly string[]) {
   return { daemon, dataDir, secrets, port, grpcPort, client };
 }
 
-/** How a WebSocket ends, or `open` once it has answered. */
 function webSocket(port: number, protocols: readonly string[], token?: string): Promise<number | 'open'> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const ca = readFileSync(certificateOf('localhost'));

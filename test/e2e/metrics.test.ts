@@ -27,7 +27,6 @@ const blocks = blocksOf(chain, ROOT, HEAD);
 const full = blocks.filter(({ collections }) => collections.length > 0);
 const empty = blocks.filter(({ collections }) => collections.length === 0);
 const collections = blocks.flatMap((block) => block.collections);
-/** Distinct ids of each block, counted block by block. */
 const idsPerBlock = sum(blocks.map((block) => new Set(block.collections.map(({ id }) => id)).size));
 const distinctIds = new Set(collections.map(({ id }) => id)).size;
 
@@ -42,7 +41,6 @@ function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: SEALED_LAG, ...options });
 }
 
-/** A daemon that starts at the root, retries soon, and lets calls take as long as they like. */
 function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<DaemonHere> {
   const patient = ['--requester-timeout-ms', '600000', '--requester-backoff-min-ms', '20'];
   const soon = ['--requester-backoff-max-ms', '100', '--start-height', 'root'];
@@ -56,7 +54,6 @@ async function schemaFaults(daemon: DaemonHere, status: StatusDocument): Promise
   return violations({ $ref: '#/components/schemas/Status' }, status, components.schemas);
 }
 
-/** Waits until nothing is in flight and the height is reached. */
 function settled(daemon: DaemonHere, height = HEAD): Promise<ScrapedMetrics> {
   return daemon.scrapeUntil(
     (metrics) =>
@@ -64,7 +61,6 @@ function settled(daemon: DaemonHere, height = HEAD): Promise<ScrapedMetrics> {
   );
 }
 
-/** Compares a list of metrics without labels at one look. */
 function expectValues(metrics: ScrapedMetrics, expected: Readonly<Record<string, number>>): void {
   const found = Object.fromEntries(Object.keys(expected).map((name) => [name, metrics.value(name)]));
   expect(found).toEqual(expected);
@@ -79,10 +75,7 @@ function seriesOf(metrics: ScrapedMetrics, name: string): Record<string, number>
   return Object.fromEntries(shown);
 }
 
-/**
- * Every call that the node has seen is counted, method by method, and each unary call that was answered has its latency.
- * Calls go on while one looks, so one looks until both sides agree.
- */
+/** Every call that the node has seen is counted, and each answered one has its latency. Calls go on while one looks. */
 async function expectCallsCounted(
   daemon: DaemonHere,
   devnet: DevnetHandle,

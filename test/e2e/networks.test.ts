@@ -24,13 +24,11 @@ const identity = (name: string): Identity => ({
   cert: tls(`${name}-cert.pem`),
 });
 
-/** A daemon at the head of a node that it reaches through the proxy. */
 type Line = Awaited<ReturnType<typeof lineOf>>;
 
 interface LineOptions {
   readonly identity?: Identity;
   readonly weather?: Weather;
-  /** How the daemon is to call the proxy. */
   readonly address?: (port: number) => string;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -65,7 +63,6 @@ async function proves({ daemon, dataDir, node: { chain, node } }: Line): Promise
   await stopAndProve(daemon, dataDir, whole);
 }
 
-/** The node is known not to answer. */
 function isMissed({ daemon }: Line): Promise<unknown> {
   const states = ['failing', 'set_aside', 'unknown'];
   return daemon.statusUntil(({ endpoints }) => endpoints.every(({ state }) => states.includes(state)));

@@ -47,9 +47,7 @@ const onOne = (end: OtherEnd) => ({
   },
 });
 
-/** The message of a loss. */
 const LOST = 'log lines were lost';
-/** Throws where nobody catches. */
 const BUG = { NODE_OPTIONS: '--import=data:text/javascript,setTimeout(()=>{throw%20Error(1)},4000)' };
 
 const NOBODY_READS = /^nobody reads it\. Look at/;

@@ -41,7 +41,6 @@ async function world(content: unknown, ...flags: readonly string[]): Promise<Wor
   };
 }
 
-/** What so many requests at once get. */
 async function statuses(daemon: DaemonHere, count: number): Promise<readonly number[]> {
   const answers = Array.from({ length: count }, () => daemon.api('/v1/blocks?height=5'));
   return (await Promise.all(answers)).map(({ status }) => status);

@@ -31,7 +31,6 @@ const idsByHeight = new Map(
 );
 const distinctIds = new Set([...idsByHeight.values()].flat());
 
-/** A node whose head stands at TOP, all of it sealed and executed. */
 function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
 }
@@ -73,7 +72,6 @@ function completed(metrics: ScrapedMetrics): { readonly requester: number; reado
   return { requester: by('requester'), edi: by('edi') };
 }
 
-/** Calls by which a collection can be had. */
 function collectionCalls({ node }: DevnetHandle): number {
   return ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction', 'GetTransactionsByBlockID'].reduce(
     (sum, method) => sum + node.requests.count(method),

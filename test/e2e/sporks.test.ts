@@ -31,7 +31,6 @@ function sporkRecords(before: DevnetOptions, after: DevnetOptions): object[] {
   ];
 }
 
-/** The command line of a daemon on several nodes. */
 function argumentsFor(
   nodes: readonly { readonly address: string }[],
   dataDir: string,

@@ -34,10 +34,7 @@ export interface CampaignOptions {
   readonly onLastInput?: () => void;
 }
 
-/**
- * Feeds so many inputs into a target; ends at the first finding. Rejections and exceptions that nobody caught count as
- * findings of the input under way.
- */
+/** Ends at the first finding. What nobody caught counts as a finding of the input under way. */
 export async function campaign(
   target: FuzzTarget,
   options: CampaignOptions,

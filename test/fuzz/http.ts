@@ -9,7 +9,6 @@ import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
 /** Every status that a request can deserve; 500 is none of them. */
 const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
 
-/** Our two HTTP servers, over sockets, with whatever bytes. */
 export const httpTarget: FuzzTarget = { name: 'http', share: 60, concurrency: 16, open: openServers };
 
 async function openServers(): Promise<Run> {
@@ -33,7 +32,6 @@ async function openServers(): Promise<Run> {
   };
 }
 
-/** The first answer; of a whole request also its body. */
 function judge(answer: Buffer, whole: boolean, input: () => unknown): Outcome {
   const text = answer.toString('latin1');
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1]);

@@ -10,7 +10,6 @@ const codes: ReadonlySet<unknown> = new Set([400, 404, 429]);
 /** Behind which nothing of what was sent is unanswered. */
 const LAST = '{"action":"list_subscriptions"}';
 
-/** Flow's WebSocket API, with messages that are almost right, and others. */
 export const webSocketTarget: FuzzTarget = { name: 'webSocket', share: 10, concurrency: 8, open: openServer };
 
 interface Answer {

@@ -95,7 +95,6 @@ export class CellRun {
     this.#program = this.#start();
   }
 
-  /** Once it listens. */
   get daemon(): DaemonHere {
     if (this.#daemon === undefined) throw new Error(`the daemon does not listen: ${this.#program.stderr}`);
     return this.#daemon;
@@ -149,7 +148,6 @@ export class CellRun {
     }
   }
 
-  /** Switches the fault on, for good. */
   fault(watermark = -1): void {
     const { struck } = this.cell.subject;
     this.#set([...this.#normal, ...struck.flatMap((method) => this.cell.fault.rulesFor(method))], watermark);
@@ -184,7 +182,6 @@ export class CellRun {
     return this.cell.phase === 'catching up' || Math.abs(this.#head() - watermark) <= TIP_LAG;
   }
 
-  /** What is a cause, among what the daemon says. */
   causes({ reasons }: Look): Look['reasons'] {
     return reasons.filter(({ code }) => !ORDINARY[this.cell.phase].includes(code));
   }

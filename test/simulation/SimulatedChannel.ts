@@ -33,7 +33,6 @@ interface MethodOfPath {
   readonly encode?: (answer: Buffer) => Buffer;
 }
 
-/** Reads a request's path and bytes as the server does. */
 export class RequestReader {
   readonly #methods = new Map<string, MethodOfPath>();
 

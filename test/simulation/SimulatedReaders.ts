@@ -44,7 +44,6 @@ class FollowingClock extends VirtualClock {
 export interface SimulatedReadersParts {
   readonly dice: Dice;
   readonly clock: Clock;
-  /** The disk as the reader thread has it. */
   readonly database: Database;
   readonly metrics: Metrics;
   readonly shown: () => ShownIndex;

@@ -51,7 +51,6 @@ export type RunResult = Awaited<ReturnType<World['run']>>;
 /** The digest that the store must have at the end, with an account index or without. */
 export type Reference = (hasAccounts: boolean) => string | undefined;
 
-/** A run that broke a promise, with what happened last. */
 export class RunFailure extends Error {
   override readonly name = 'RunFailure';
   readonly tail: readonly string[];
@@ -78,7 +77,6 @@ const HARMLESS_FAULTS: ReadonlySet<string> = new Set([
   ...['latency', 'error', 'stall', 'cut', 'head_backwards', 'execution_data_lag', 'oversized'],
 ]);
 
-/** One process of the daemon: its end of the line from the head to the store. */
 interface SimulatedProcess {
   readonly clock: ProcessClock;
   readonly lifecycle: Lifecycle;
@@ -87,7 +85,6 @@ interface SimulatedProcess {
   parts?: Pick<IndexingParts, 'backfill' | 'prover'>;
   ledger?: Ledger;
   readers?: SimulatedReaders;
-  /** What readers may see. */
   shown: () => ShownIndex;
   isDead: boolean;
   /** It said that some part did not close in time, and ended all the same. */
@@ -241,8 +238,6 @@ export class World {
   get #hasAccounts(): boolean {
     return this.#processes >= this.#scenario.accountsFrom;
   }
-
-  // The process.
 
   #start(): void {
     const { metrics, reader } = this.#workshop;
@@ -417,7 +412,6 @@ export class World {
     if (this.#isSettled || !isProving) lifecycle.stop();
   }
 
-  /** The process ended by itself. */
   #ended(process: SimulatedProcess, error: unknown): void {
     this.#trace.add(`process ${this.#processes} ends ${error === undefined ? 'in order' : messageOf(error)}`);
     if (process.isAbandoned) {
@@ -489,8 +483,6 @@ export class World {
     this.#clock.setTimer(this.#worldDice.magnitude(10, RESTART_MAX_MS), () => this.#start());
   }
 
-  // The disk.
-
   #writeFate(): WriteFate {
     const { slowMs, slowShare, writeFailureShare, writeMs } = this.#scenario.disk;
     const dice = this.#diskDice;
@@ -520,8 +512,6 @@ export class World {
     if (this.#isQuiet || !this.#diskDice.chance(this.#scenario.disk.crashShare)) return;
     this.#crash(this.#diskDice.chance(0.5));
   }
-
-  // The nodes.
 
   /** Puts nodes behind an endpoint, as after a restart. */
   #furnish(index: number, { prunedTo = 0, isOtherChain = false }): void {
@@ -609,8 +599,6 @@ export class World {
         node.head.set(this.#headOf(index, this.#scenario.endpoints[index]!.backends[at]!));
     }
   }
-
-  // The world.
 
   #happen(event: WorldEvent): void {
     if (this.#isQuiet) return;
@@ -715,7 +703,6 @@ function isForgery(rule: FaultRule): boolean {
   return rule.fault === 'wrong_body' && /^(?:Get|Subscribe)Block/.test(rule.method);
 }
 
-/** As `LevelIndexStore.open` does it. */
 async function openStore(
   database: SimulatedDatabase,
   chainId: string,

@@ -3,7 +3,6 @@ import { median } from '../bench/lib/statistics.js';
 import { memoryBytes } from '../support/processFiles.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 
-/** What the process is at one moment. */
 export interface Sample {
   /** Memory of its own, without mapped files; where the system does not tell, all that is resident. */
   readonly memoryBytes: number;

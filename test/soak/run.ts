@@ -79,7 +79,6 @@ async function soak(): Promise<void> {
   });
 
   const isOver = (): boolean => !state.isUp || performance.now() >= endsAtMs;
-  /** Waits, but not beyond the end. */
   const pause = async (durationMs: number): Promise<void> => {
     const untilMs = Math.min(performance.now() + durationMs, endsAtMs);
     while (state.isUp && performance.now() < untilMs) await sleep(Math.min(100, untilMs - performance.now()));

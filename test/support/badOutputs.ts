@@ -13,13 +13,9 @@ const READ_EVERY_MS = 20;
 export interface OtherEnd {
   /** For the process: its standard output or standard error. */
   readonly given: number | Socket;
-  /** Everything that was read so far. */
   text(): string;
-  /** Reads from now on. */
   read(): void;
-  /** Reads no more. */
   pause(): void;
-  /** Goes away. */
   end(): void;
 }
 

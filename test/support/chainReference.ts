@@ -8,7 +8,6 @@ import { storePath, withStore } from './storeDump.js';
 /** Blocks of one batch while the reference store is written. */
 const BATCH_HEIGHTS = 100;
 
-/** The generated blocks of the heights `from … to`. */
 export function blocksOf(chain: ChainGenerator, from: number, to: number): GeneratedBlock[] {
   return Array.from({ length: to - from + 1 }, (_, index) => chain.block(from + index));
 }
@@ -22,7 +21,6 @@ export function writeReferenceStore(
   return writeStore(dataDir, blocks.map(entryOf), meta);
 }
 
-/** Writes blocks to the store of a data directory. */
 export function writeStore(
   dataDir: string,
   blocks: readonly BlockEntry[],

@@ -9,7 +9,6 @@ import { relayedFrom } from './relayedPeer.js';
 import { certificateOf, keyOf } from './secretFiles.js';
 import type { CertificateName } from './secretFiles.js';
 
-/** What a hosted node looks at of a call. */
 interface HostedCall {
   /** `/package.Service/Method`. */
   readonly path: string;
@@ -54,7 +53,6 @@ export class HostedNode extends RawNode {
     return `localhost:${this.port}`;
   }
 
-  /** As an access node of the configuration. */
   get address(): string {
     return `grpcs://${this.name}`;
   }

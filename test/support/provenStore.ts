@@ -13,7 +13,6 @@ export interface ExpectedStore {
   readonly chainAt: (height: number) => ChainGenerator;
 }
 
-/** Waits for the height, stops the daemon gracefully and proves the store. */
 export async function stopAndProve(
   daemon: RunningDaemon | DaemonHere,
   dataDir: string,
@@ -24,10 +23,7 @@ export async function stopAndProve(
   return proveStore(dataDir, expected);
 }
 
-/**
- * What `verify` looks at, without the command around it, finds no damage in a store that no process uses. Gives back what it
- * looked at.
- */
+/** In a store that no process uses. Gives back what `verify` looked at. */
 export async function expectNoDamage(dataDir: string): Promise<VerifyReport> {
   const report = await verifyStore(
     { path: storePath(dataDir), chainId: 'flow-localnet' },
@@ -37,10 +33,7 @@ export async function expectNoDamage(dataDir: string): Promise<VerifyReport> {
   return report;
 }
 
-/**
- * `verify` finds no damage, and every block is the one that the chain has, byte for byte, with as many collections:
- * `verify` knows nothing of the chain and could be content with the blocks of a liar. Gives back the sporks on record.
- */
+/** And every block is the chain's, byte for byte: `verify` could be content with those of a liar. Gives the sporks on record. */
 export async function proveStore(dataDir: string, expected: ExpectedStore): Promise<readonly SporkRecord[]> {
   await expectNoDamage(dataDir);
 

@@ -10,7 +10,6 @@ import { RecordingLogger } from './recordingLogger.js';
 
 export type RawCall = ServerDuplexStream<Buffer, Buffer>;
 
-/** What a node does with a call once its request is there. */
 export type RawHandler = (call: RawCall, request: Buffer) => void;
 
 /** How a handler ends a call with something else than an answer. */
@@ -35,7 +34,6 @@ export class RawNode {
     this.#credentials = credentials;
   }
 
-  /** Until the end of the test. */
   static async start(handlers: Readonly<Record<string, RawHandler>>): Promise<RawNode> {
     const node = new RawNode(handlers);
     await node.start();
@@ -93,7 +91,6 @@ export class RawNode {
   }
 }
 
-/** One message, and the end. */
 export function answer(call: RawCall, message: Buffer, trailers?: Metadata): void {
   call.write(message);
   call.end(trailers);

@@ -32,10 +32,7 @@ export function startArguments(
   ];
 }
 
-/**
- * To compress what is asked for again and again takes longer than to make it. And a connection that is kept may be closed by a
- * full daemon at the moment at which it is asked over again: clients ask once more then, but `fetch` does not.
- */
+/** Compression costs more than the answer. And a kept connection may be closed as it is used again, which `fetch` does not retry. */
 const plainly = { headers: { 'accept-encoding': 'identity', connection: 'close' } };
 
 /** A daemon that listens, and what it says of itself. */
@@ -56,7 +53,6 @@ export class RunningDaemon<P extends Printed = Program> {
     this.metricsUrl = `http://127.0.0.1:${ports.metrics}`;
   }
 
-  /** GETs a path of the read API. */
   api(path: string): Promise<JsonAnswer> {
     return getJson(this.apiUrl + path, plainly);
   }
@@ -80,12 +76,10 @@ export class RunningDaemon<P extends Printed = Program> {
     });
   }
 
-  /** GETs a path beside `/metrics`. */
   health(path: '/livez' | '/readyz'): Promise<JsonAnswer> {
     return getJson(this.metricsUrl + path, plainly);
   }
 
-  /** Resolves once it is ready. */
   ready(): Promise<unknown> {
     return eventually(async () => (await this.health('/readyz')).status === 200);
   }
@@ -131,7 +125,6 @@ export async function startDaemon(
   return listening(startProgram(args, environment, as));
 }
 
-/** A daemon in the process of the test. */
 export type DaemonHere = RunningDaemon<HousedProgram>;
 
 /** A daemon in this process, which is stopped at the end of the test. */
@@ -146,10 +139,7 @@ export function startHere(
   return program;
 }
 
-/**
- * As `startDaemon`, in this process: for what a daemon says and does over its ports. What the system does with a process,
- * and a process with the system, wants a process.
- */
+/** As `startDaemon`, in this process: for what a daemon says over its ports. What the system does with it wants a process. */
 export function startDaemonHere(
   args: readonly string[],
   environment?: Readonly<Record<`FCI_${string}`, string>>,
@@ -174,7 +164,6 @@ export async function runDaemonHere(
   return { code, stdout: program.stdout, stderr: program.stderr };
 }
 
-/** A daemon that was started, once it listens. */
 export async function listening<P extends Printed>(program: P): Promise<RunningDaemon<P>> {
   await program.sees(/"msg":"listening".*\n/);
   const { api, grpc, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {

@@ -174,10 +174,7 @@ export class ServedChain extends IndexedChain {
     this.onChanged = () => made.feed.notify();
   }
 
-  /**
-   * Every block of the chain is indexed, by account too; `sealed` and `head` are as told. A bug in the server fails the test,
-   * unless the test takes it.
-   */
+  /** All is indexed, by account too; `sealed` and `head` as told. A bug in the server fails the test, unless the test takes it. */
   static async start(
     chain: readonly BlockEntry[],
     heads: Heads,
@@ -199,12 +196,10 @@ export class ServedChain extends IndexedChain {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Its secrets are others from now on. */
   secure(secrets: ApiSecrets): void {
     this.#server.secure(secrets);
   }
 
-  /** Stops the server before the end of the test. */
   async stop(): Promise<void> {
     await this.feed.close();
     await this.#server.close();

@@ -13,10 +13,7 @@ import { RecordingLogger } from './recordingLogger.js';
 
 type Parts = Partial<GrpcApiServerOptions> & Partial<GrpcApiServerDependencies>;
 
-/**
- * A gRPC server over this store that does not listen yet, until the end of the test. A bug in it fails the test, unless the
- * test takes it from `failures`.
- */
+/** It does not listen yet. A bug in it fails the test, unless the test takes it from `failures`. */
 export function grpcServerOver(
   store: GrpcApiServerDependencies['store'],
   range: () => IndexedRange,

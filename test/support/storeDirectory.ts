@@ -32,7 +32,6 @@ export function useStores() {
     for (const directory of directories.splice(0)) await rm(directory, { recursive: true, force: true });
   });
 
-  /** A path at which nothing is yet. */
   const freshPath = async (): Promise<string> => {
     const directory = await mkdtemp(join(tmpdir(), 'fci-store-'));
     directories.push(directory);

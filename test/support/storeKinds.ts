@@ -19,7 +19,6 @@ export interface OpenHow {
 
 type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
 
-/** A place where one store is, or may be made. */
 export interface StoreHome {
   open(how?: OpenHow): Promise<IndexStore>;
   /** Of a closed store. */
@@ -102,7 +101,6 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     opened.show(shownOf(store));
     return opened;
   };
-  /** The job queue of one process. */
   const queue = async (url: string, { roles = ['live'], ...how }: QueueHow = {}, its: QueueParts = {}) => {
     const { SharedQueue } = await loadQueue();
     return closing.later(SharedQueue.open({ url, roles, ...how }, { ...parts(), ...its }));
@@ -158,7 +156,6 @@ interface Closable {
   close(): Promise<void>;
 }
 
-/** Closes what was opened when the test is over, the last one first. */
 function useClosing() {
   const open: Closable[] = [];
   return {

@@ -4,7 +4,6 @@ import { OperatorError, Output } from '../../src/runtime/index.js';
 import type { ExitReason } from '../../src/runtime/index.js';
 import type { Sink } from '../../src/runtime/output/openSink.js';
 
-/** What a command printed, and how it ended. */
 export interface Ran {
   readonly exit: ExitReason;
   readonly out: string;

@@ -8,12 +8,10 @@ import { storeFlags } from '../../support/storeDump.js';
 import { chain, succeeds } from '../Stage.js';
 import type { Scenes } from '../Stage.js';
 
-/** Far enough above what the nodes fall back to. */
 const FAR = 3_000;
 const LAST = 99;
 const DISCARDED = 5;
 
-/** The options of two sporks, of which the second discards blocks of the first. */
 function sporks() {
   const common = { paused: true, executionDataLag: -4 };
   const ends = [{ lastHeight: LAST, discarded: DISCARDED }];

@@ -7,7 +7,6 @@ import { storeFlags } from '../../support/storeDump.js';
 import { chain, succeeds } from '../Stage.js';
 import type { Scenes } from '../Stage.js';
 
-/** In the scene of certificates that a minority signed. */
 const LAST_SIGNED = 48;
 const soon = ['--no-edi', '--requester-backoff-max-ms', '1000'];
 const growing = { blockIntervalMs: 250, paused: false };

@@ -3,7 +3,6 @@ import { inspectReaders } from '../../support/inspector.js';
 import { demandRoot } from '../Stage.js';
 import type { Scenes } from '../Stage.js';
 
-/** It grows all the while. */
 const growing = { blockIntervalMs: 200, paused: false };
 
 export const processScenes: Scenes = {

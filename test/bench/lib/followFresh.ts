@@ -19,7 +19,6 @@ export interface FreshOptions {
   /** What its blocks hash to, and who signs them. Default: ids are made up. */
   readonly chain?: Pick<DevnetOptions, 'seed' | 'hashedIds' | 'certificatesEvery'>;
   readonly history: number;
-  /** Heights until everybody has warmed up. */
   readonly warmUpHeights: number;
   readonly heights: number;
   readonly flags?: readonly string[];

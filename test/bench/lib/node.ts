@@ -12,7 +12,6 @@ export interface BenchNode {
 /** One whose chain grows by the clock, and which tells when. Monotonic milliseconds, the same in every process. */
 export interface TipNode extends BenchNode {
   sentAtMs(height: number): number;
-  /** Resolves once the height is finalized, with the moment. */
   finalized(height: number): Promise<number>;
 }
 

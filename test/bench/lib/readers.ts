@@ -43,7 +43,6 @@ export interface ReadResult {
 
 export interface ReadClient {
   run(task: ReadTask): Promise<ReadResult>;
-  /** Ends an open loop; its result comes from `run`. */
   stop(): void;
   close(): void;
 }
