@@ -15,9 +15,7 @@ const numbers: Readonly<Record<string, readonly [shipped: string, scaled: string
 
 /** The shipped rules with every duration divided by `FACTOR`; nothing else of them is changed. */
 export function scaledRules(file: RuleFile): RuleFile {
-  return {
-    groups: file.groups.map(({ name, rules }) => ({ name, rules: rules.map(scaled) })),
-  };
+  return { groups: file.groups.map(({ name, rules }) => ({ name, rules: rules.map(scaled) })) };
 }
 
 function scaled(rule: AlertRule): AlertRule {

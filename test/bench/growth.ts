@@ -48,10 +48,7 @@ await bench(
       const startedAtMs = performance.now();
       await daemon.reaches((tenth * heights) / TENTHS);
       const seconds = (performance.now() - startedAtMs) / 1_000;
-      tenths.push({
-        heightsPerSecond: heights / TENTHS / seconds,
-        peakAnonymousMiB: peakAnonymousMiB(),
-      });
+      tenths.push({ heightsPerSecond: heights / TENTHS / seconds, peakAnonymousMiB: peakAnonymousMiB() });
     }
     const writtenBytes = Number(/^wchar:\s+(\d+)/m.exec(readFileSync(`/proc/${daemon.pid}/io`, 'utf8'))?.[1]);
     await daemon.ends('SIGTERM');

@@ -81,8 +81,6 @@ it('docs/examples follow the index in each language that the machine has', async
     ...(has('go', 'version') && {
       Go: async () => expect(await printed('go', 'run', example('follow.go'))).toBe(expected),
     }),
-    ...(browser !== undefined && {
-      JavaScript: async () => expect(await shownBy(browser)).toBe(expected),
-    }),
+    ...(browser !== undefined && { JavaScript: async () => expect(await shownBy(browser)).toBe(expected) }),
   });
 });

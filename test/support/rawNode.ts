@@ -46,10 +46,7 @@ export class RawNode {
   }
 
   async start(): Promise<void> {
-    const server = new Server({
-      'grpc.max_receive_message_length': -1,
-      'grpc.max_send_message_length': -1,
-    });
+    const server = new Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
     // Of two for one path, the first is taken.
     const register = (path: string, handler: RawHandler, isCounted: boolean): void => {
       const take = (call: RawCall): void => {

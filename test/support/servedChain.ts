@@ -161,10 +161,7 @@ export class ServedChain extends IndexedChain {
 
   private constructor(store: MemoryIndexStore, range: IndexedRange, { told, ...parts }: Parts) {
     super(store, range);
-    const status = {
-      range: () => this.range,
-      status: () => ({ ...statusWith(this.range), ...told }),
-    };
+    const status = { range: () => this.range, status: () => ({ ...statusWith(this.range), ...told }) };
     const made = apiServerOver(store, status.range, { ...parts, status });
     this.#server = made.server;
     this.#failures = made.failures;
