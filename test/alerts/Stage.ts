@@ -3,8 +3,7 @@ import { demand } from '../support/campaign.js';
 import { atEnd } from '../support/cleanup.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { programPath, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 import type { PrometheusServer } from './PrometheusServer.js';
 
 export type Scenes = Readonly<Record<string, (stage: Stage) => Promise<void>>>;

@@ -19,8 +19,7 @@ import { progressScenes } from './scenes/progress.js';
 import { readerScenes } from './scenes/readers.js';
 import { secretScenes } from './scenes/secrets.js';
 import { sharedScenes } from './scenes/shared.js';
-import { Stage } from './Stage.js';
-import type { Outcome, Scenes } from './Stage.js';
+import { Stage, type Outcome, type Scenes } from './Stage.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({

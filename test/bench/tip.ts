@@ -6,8 +6,7 @@ import { followFresh } from './lib/followFresh.js';
 import { HttpConnection } from './lib/HttpConnection.js';
 import { startTipNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { atMost, bench, digits } from './lib/report.js';
-import type { Figure } from './lib/report.js';
+import { atMost, bench, digits, type Figure } from './lib/report.js';
 import { nowMs, percentile } from './lib/statistics.js';
 
 const HISTORY = 50;

@@ -3,8 +3,7 @@ import { RestNode } from '../support/restNode.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { streamTopics } from '../support/streamedTopics.js';
 import type { Page } from './Chromium.js';
-import { holds } from './Stage.js';
-import type { Scene, Stage } from './Stage.js';
+import { holds, type Scene, type Stage } from './Stage.js';
 
 const ROOT = 1_000;
 const TOP = 1_020;

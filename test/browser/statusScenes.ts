@@ -7,8 +7,7 @@ import { devnetForTest, startArguments, startDaemon } from '../support/runningDa
 import { servedBelow } from '../support/prefixProxy.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { lookAt } from './looks.js';
-import { holds } from './Stage.js';
-import type { Scene } from './Stage.js';
+import { holds, type Scene } from './Stage.js';
 
 const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 

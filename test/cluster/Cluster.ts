@@ -1,12 +1,10 @@
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, Program, scratchDirectory } from '../support/program.js';
-import { listening, startArguments } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { listening, startArguments, type RunningDaemon } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 import { demand } from '../support/campaign.js';
-import { run } from './World.js';
-import type { World } from './World.js';
+import { run, type World } from './World.js';
 
 const SCENE_LIMIT_MS = 400_000;
 

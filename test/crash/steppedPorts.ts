@@ -2,17 +2,13 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { RpcChannel } from '../../src/access/transport/channel/RpcChannel.js';
 import type { OpenChannel } from '../../src/access/index.js';
-import { openLevelStore } from '../../src/app/stores/openStore.js';
-import type { OpenStore } from '../../src/app/stores/openStore.js';
-import { createLogger } from '../../src/observability/index.js';
-import type { Logger } from '../../src/observability/index.js';
+import { openLevelStore, type OpenStore } from '../../src/app/stores/openStore.js';
+import { createLogger, type Logger } from '../../src/observability/index.js';
 import type { Database, IndexStore } from '../../src/storage/index.js';
-import { LevelDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
-import type { OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
+import { LevelDatabase, type OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { standIn } from '../support/standIn.js';
-import { testify } from './Steps.js';
-import type { Operation, Steps } from './Steps.js';
+import { testify, type Operation, type Steps } from './Steps.js';
 
 export function steppedStore(steps: Steps): OpenStore {
   const { writeBufferBytes } = steps.plan;

@@ -1,16 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ChainGenerator } from '../../src/devnet/index.js';
-import { eventually } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { eventually, type Program } from '../support/program.js';
 import { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { Dice } from '../simulation/Dice.js';
-import { failpointOf } from './failpoints.js';
-import type { Failpoint, StoryName } from './failpoints.js';
+import { failpointOf, type Failpoint, type StoryName } from './failpoints.js';
 import { demand } from '../support/campaign.js';
-import { FIRST_HEIGHT, LAST_HEIGHT } from './Judge.js';
-import type { Doubts } from './Judge.js';
-import { planOf } from './Lane.js';
-import type { DaemonSettings, Lane } from './Lane.js';
+import { FIRST_HEIGHT, LAST_HEIGHT, type Doubts } from './Judge.js';
+import { planOf, type DaemonSettings, type Lane } from './Lane.js';
 import type { CrashPlan } from './Steps.js';
 import { Witness } from './Witness.js';
 

@@ -1,8 +1,7 @@
 import { expect } from 'vitest';
 import type { LevelIndexStore } from '../../src/storage/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
-import type { WriteFate } from '../simulation/SimulatedDisk.js';
+import { SimulatedDatabase, SimulatedDisk, type WriteFate } from '../simulation/SimulatedDisk.js';
 import { MemoryDatabase } from '../support/memoryDatabase.js';
 import { commitThrough } from '../support/ranges.js';
 import { chainWith, seededCollection } from '../support/storeBlocks.js';

@@ -5,8 +5,7 @@ import { RunningDaemon } from '../support/runningDaemon.js';
 import { rangesInWords } from '../../src/storage/index.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import type { Result } from './scenario.js';
-import { KILLED } from './stage.js';
-import type { Stage } from './stage.js';
+import { KILLED, type Stage } from './stage.js';
 
 /** A refusal is one readable line, without a stack trace. */
 export function expectRefusal(stderr: string, ...says: readonly RegExp[]): void {

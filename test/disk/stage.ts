@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { eventually, scratchDirectory, startProgram, type Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import {
   devnetForTest,

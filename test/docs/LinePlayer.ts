@@ -10,8 +10,7 @@ import { notRunHere, PROGRAM } from './commandCheck.js';
 import type { DocsStage } from './DocsStage.js';
 import { root } from './files.js';
 import { fill } from './placeholders.js';
-import { commandsIn } from './shell.js';
-import type { ShellLine } from './shell.js';
+import { commandsIn, type ShellLine } from './shell.js';
 
 /** What became of a line. `checked`: it was only held against the parser, with the reason. */
 export type Outcome =

@@ -1,7 +1,6 @@
 import { complaintAgainst } from './programCheck.js';
 import { complaintsAgainstFile, complaintsAgainstNpm, complaintsAgainstPaths } from './scriptCheck.js';
-import { commandsIn } from './shell.js';
-import type { ShellLine } from './shell.js';
+import { commandsIn, type ShellLine } from './shell.js';
 
 export const PROGRAM = 'flow-collection-indexer';
 

@@ -3,8 +3,7 @@ import type { DevnetOptions } from '../../src/devnet/index.js';
 import { peakMemoryBytes } from '../support/processMemory.js';
 import { scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 
 const WINDOW = 64;
 const MAX_RESIDENT_BYTES = 300 * 1024 ** 2;

@@ -1,5 +1,4 @@
-import type { ServerHttp2Stream } from 'node:http2';
-import { constants } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
@@ -7,8 +6,7 @@ import { FaultProxy } from '../support/faultProxy.js';
 import { peakMemoryBytes } from '../support/processMemory.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 
 /** One chain for both nodes. Execution data reaches the head. */
 const chain = { seed: 41, startHead: 120, paused: true, executionDataLag: -4 } as const;

@@ -1,11 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
-import type { ChainOptions } from '../../src/devnet/index.js';
+import { ChainGenerator, oddKinds, profiles, type ChainOptions } from '../../src/devnet/index.js';
 import { blocksOf } from '../support/chainReference.js';
-import { probeOn } from '../support/grpcProbe.js';
-import type { Message } from '../support/grpcProbe.js';
+import { probeOn, type Message } from '../support/grpcProbe.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const { version } = packageJson;

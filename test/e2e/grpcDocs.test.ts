@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { status } from '@grpc/grpc-js';
-import type { ServiceError } from '@grpc/grpc-js';
+import { status, type ServiceError } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';

@@ -1,12 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { get, request } from 'node:https';
-import type { RequestOptions } from 'node:https';
+import { get, request, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { credentials, Metadata } from '@grpc/grpc-js';
-import type { ChannelCredentials } from '@grpc/grpc-js';
+import { credentials, Metadata, type ChannelCredentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { atEnd } from '../support/cleanup.js';

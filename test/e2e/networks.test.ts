@@ -1,16 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { ServerHttp2Stream } from 'node:http2';
-import { constants } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seededRandom.js';
-import { FaultProxy } from '../support/faultProxy.js';
-import type { Identity, Weather } from '../support/faultProxy.js';
+import { FaultProxy, type Identity, type Weather } from '../support/faultProxy.js';
 import { peakMemoryBytes } from '../support/processMemory.js';
 import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 
 /** Recovery unaided: within a minute of the fault's end. */
 const RECOVERY_MS = 60_000;

@@ -1,13 +1,11 @@
 import { readdirSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { NetConnectOpts, Socket } from 'node:net';
+import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { beginCall, sessionOn } from '../support/http2Probe.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { atEnd } from '../support/cleanup.js';
 

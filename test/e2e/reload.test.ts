@@ -1,13 +1,11 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
 
 const RELOADED = 'configuration reloaded';
 

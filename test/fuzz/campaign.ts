@@ -1,5 +1,4 @@
-import { shown, Choices } from './target.js';
-import type { FuzzTarget } from './target.js';
+import { shown, Choices, type FuzzTarget } from './target.js';
 
 /** One input may take so long; beyond it counts as a hang. */
 export const HANG_MS = 1_000;

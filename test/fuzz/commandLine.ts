@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCommandLine } from '../../src/cli/index.js';
-import { daemonSettings, devnetSettings, flagOf } from '../../src/config/index.js';
-import type { Settings } from '../../src/config/index.js';
+import { daemonSettings, devnetSettings, flagOf, type Settings } from '../../src/config/index.js';
 import { scratchDirectory } from '../support/program.js';
 import { recordingTerminal } from '../support/terminal.js';
 import { list, misspelt, oddText } from './mutation.js';

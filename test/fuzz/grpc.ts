@@ -1,5 +1,4 @@
-import { constants } from 'node:http2';
-import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2';
+import { constants, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
 import { connect } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
 import { hasSoundHttp2 } from '../../src/api/index.js';
@@ -8,8 +7,7 @@ import { tcpServer } from '../support/httpProbe.js';
 import { grpcOver } from '../support/servedOverGrpc.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
 import { FIRST, ids, range, servedStore } from './servedBlocks.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
+import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
 
 const ACCESS = '/flow.access.AccessAPI';
 const methods = [

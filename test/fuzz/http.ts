@@ -3,8 +3,7 @@ import { atEnd } from '../support/cleanup.js';
 import { apiServerOver, metricsServerOver } from '../support/servedChain.js';
 import { list, misspelt, mutated, noise, oddText } from './mutation.js';
 import { chain, FIRST, ids, range, servedStore } from './servedBlocks.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
+import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
 
 /** Every status that a request can deserve; 500 is none of them. */
 const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);

@@ -1,5 +1,4 @@
-import { OperatorError } from '../../src/runtime/index.js';
-import type { ExitReason } from '../../src/runtime/index.js';
+import { OperatorError, type ExitReason } from '../../src/runtime/index.js';
 import { seededRandom } from '../support/seededRandom.js';
 
 /** Choices of one input; the same seed, target and case give the same ones. */

@@ -1,8 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { messageOf } from '../../src/runtime/index.js';
 import type { Cell } from './cells.js';
-import { CellRun, isFromTheStart, pause } from './CellRun.js';
-import type { Look } from './CellRun.js';
+import { CellRun, isFromTheStart, pause, type Look } from './CellRun.js';
 import { OF_THE_CHAIN, ORDINARY, WORDS } from './expectations.js';
 
 const PROGRESS_WITHIN_MS = 15_000;

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import * as sdk from '@onflow/sdk';
 import { expect, it } from 'vitest';
-import { RestNode } from '../support/restNode.js';
-import type { RestReply, SeenRequest } from '../support/restNode.js';
+import { RestNode, type RestReply, type SeenRequest } from '../support/restNode.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const ROOT = 1_000;

@@ -5,8 +5,7 @@ import type { HeightRecord } from '../../src/collections/heights/HeightRecord.js
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
-import { silentLogger } from '../../src/observability/index.js';
-import type { Metrics } from '../../src/observability/index.js';
+import { silentLogger, type Metrics } from '../../src/observability/index.js';
 import { checkStoredProof } from '../../src/proof/index.js';
 import { invalidBlockReasons } from '../../src/proof/blocks/BlockProver.js';
 import type { RangeJob } from '../../src/ranges/index.js';
@@ -17,8 +16,7 @@ import type { HeightRange, SporkRecord, StoreMeta } from '../../src/storage/inde
 import type { Stretch } from './catalogue.js';
 import type { CallObserver } from './SimulatedChannel.js';
 import type { SimulatedClock } from './SimulatedClock.js';
-import { DISK_PATH, SimulatedDatabase } from './SimulatedDisk.js';
-import type { SimulatedDisk, WriteFate } from './SimulatedDisk.js';
+import { DISK_PATH, SimulatedDatabase, type SimulatedDisk, type WriteFate } from './SimulatedDisk.js';
 import type { Trace } from './Trace.js';
 import { digestOf } from '../support/storeDigest.js';
 

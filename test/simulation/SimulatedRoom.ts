@@ -1,5 +1,4 @@
-import type { Clock } from '../../src/runtime/index.js';
-import { sleep } from '../../src/runtime/index.js';
+import { sleep, type Clock } from '../../src/runtime/index.js';
 import type { WriteRoom } from '../../src/storage/index.js';
 import type { Dice } from './Dice.js';
 

@@ -1,8 +1,7 @@
 import { Chain, ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import type { ChainProfile, GeneratedBlock } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
-import { signed } from './finality.js';
-import type { Signed, Signing } from './finality.js';
+import { signed, type Signed, type Signing } from './finality.js';
 import { unboundBytes } from './unboundBytes.js';
 
 export interface StretchSpork {

@@ -2,8 +2,7 @@ import type { FaultRule } from '../../src/devnet/index.js';
 import type { Stretch } from './catalogue.js';
 import type { Dice } from './Dice.js';
 import type { BackendPlan, DiskPlan, Scenario, TimedEvent, WorldEvent } from './plan.js';
-import { SOUND_LINK } from './SimulatedEndpoint.js';
-import type { LinkQuality } from './SimulatedEndpoint.js';
+import { SOUND_LINK, type LinkQuality } from './SimulatedEndpoint.js';
 
 export const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
 

@@ -1,9 +1,7 @@
 import type { ProofMode } from '../../src/access/node/BlockProofs.js';
 import type { FaultRule } from '../../src/devnet/index.js';
-import { PLAIN_STRETCHES } from './catalogue.js';
-import type { Stretch } from './catalogue.js';
-import { signingOf } from './finality.js';
-import type { Signing } from './finality.js';
+import { PLAIN_STRETCHES, type Stretch } from './catalogue.js';
+import { signingOf, type Signing } from './finality.js';
 import { Dice } from './Dice.js';
 import { soundLink } from './draws.js';
 import { isUnsigned, keepsItsWorld } from './knownBadSeeds.js';

@@ -1,7 +1,5 @@
-import { loadConfig } from '../../src/config/index.js';
-import type { DaemonConfig } from '../../src/config/index.js';
-import { GROWING_STRETCHES, PLAIN_STRETCHES, SPORK_STRETCHES } from './catalogue.js';
-import type { Stretch } from './catalogue.js';
+import { loadConfig, type DaemonConfig } from '../../src/config/index.js';
+import { GROWING_STRETCHES, PLAIN_STRETCHES, SPORK_STRETCHES, type Stretch } from './catalogue.js';
 import { Dice } from './Dice.js';
 import {
   backendPlan,

@@ -9,8 +9,7 @@ import {
   OperatorError,
   withoutCredentials,
 } from '../../src/runtime/index.js';
-import { certificatesHere } from './certificates.js';
-import type { Verdicts } from './certificates.js';
+import { certificatesHere, type Verdicts } from './certificates.js';
 import { Printed } from './program.js';
 import { readersHere } from './readers.js';
 import { recordingTerminal, remembering } from './terminal.js';

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
-import { loadCertificates } from '../../src/proof/index.js';
-import type { CertificatePort } from '../../src/proof/index.js';
+import { loadCertificates, type CertificatePort } from '../../src/proof/index.js';
 import type { Question, Response } from '../../src/proof/certificates/CertificateThread.js';
 
 const { serveCertificates } = await loadCertificates();

@@ -1,10 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
-import { scratchDirectory, startProgram } from './program.js';
-import type { Program } from './program.js';
-import { startDaemonHere } from './runningDaemon.js';
-import type { DaemonHere } from './runningDaemon.js';
+import { scratchDirectory, startProgram, type Program } from './program.js';
+import { startDaemonHere, type DaemonHere } from './runningDaemon.js';
 
 export const deployFolder = join(import.meta.dirname, '../../deploy');
 

@@ -1,7 +1,6 @@
 import { createServer as createHttp2Server } from 'node:http2';
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
-import { connect, createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';

@@ -1,7 +1,6 @@
 import { expect } from 'vitest';
 import type { ChainGenerator } from '../../src/devnet/index.js';
-import type { SporkRecord, VerifyReport } from '../../src/storage/index.js';
-import { verifyStore } from '../../src/storage/index.js';
+import { verifyStore, type SporkRecord, type VerifyReport } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
 import type { DaemonHere, RunningDaemon } from './runningDaemon.js';
 import { storePath, withStore } from './storeDump.js';

@@ -1,5 +1,4 @@
-import { Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
-import type { ServerDuplexStream, status } from '@grpc/grpc-js';
+import { Metadata, Server, ServerCredentials, type ServerDuplexStream, type status } from '@grpc/grpc-js';
 import { AccessNetwork, Forwarder } from '../../src/access/index.js';
 import { WireWriter } from '../../src/flow/index.js';
 import { createMetrics, createReaderMetrics } from '../../src/observability/index.js';

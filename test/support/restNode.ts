@@ -1,7 +1,5 @@
-import { createServer } from 'node:http';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { WebSocketServer } from 'ws';
-import type { WebSocket } from 'ws';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import { WebSocketServer, type WebSocket } from 'ws';
 import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';
 

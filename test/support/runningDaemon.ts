@@ -1,11 +1,9 @@
 import type { StatusDocument } from '../../src/api/index.js';
-import { startDevnet } from '../../src/devnet/index.js';
-import type { DevnetHandle } from '../../src/devnet/index.js';
+import { startDevnet, type DevnetHandle } from '../../src/devnet/index.js';
 import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
 import { atEnd } from './cleanup.js';
 import { HousedProgram } from './HousedProgram.js';
-import { getJson } from './httpProbe.js';
-import type { JsonAnswer } from './httpProbe.js';
+import { getJson, type JsonAnswer } from './httpProbe.js';
 import { eventually, scratchDirectory, startProgram } from './program.js';
 import type { Printed, Program, RunAs } from './program.js';
 import { ScrapedMetrics } from './scrapedMetrics.js';

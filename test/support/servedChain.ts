@@ -3,15 +3,12 @@ import type { ApiSecrets, ChangeFeed, IndexedRange, StatusDocument } from '../..
 import type { ApiServerDependencies, ApiServerOptions } from '../../src/api/rest/apiServer.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../src/observability/index.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
-import { systemClock } from '../../src/runtime/index.js';
-import type { Clock } from '../../src/runtime/index.js';
+import { systemClock, type Clock } from '../../src/runtime/index.js';
 import type { BlockEntry, IndexStore, SporkRecord } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
-import { getJson } from './httpProbe.js';
-import type { JsonAnswer } from './httpProbe.js';
-import { IndexedChain, indexed } from './indexedChain.js';
-import type { Heads } from './indexedChain.js';
+import { getJson, type JsonAnswer } from './httpProbe.js';
+import { IndexedChain, indexed, type Heads } from './indexedChain.js';
 import type { MemoryIndexStore } from './memoryIndexStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 

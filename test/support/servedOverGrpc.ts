@@ -1,5 +1,4 @@
-import { GrpcApiServer } from '../../src/api/index.js';
-import type { IndexedRange } from '../../src/api/index.js';
+import { GrpcApiServer, type IndexedRange } from '../../src/api/index.js';
 import type { GrpcApiServerDependencies, GrpcApiServerOptions } from '../../src/api/grpc/GrpcApiServer.js';
 import { createReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -7,8 +6,7 @@ import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
 import { probeOn } from './grpcProbe.js';
-import { IndexedChain } from './indexedChain.js';
-import type { Heads } from './indexedChain.js';
+import { IndexedChain, type Heads } from './indexedChain.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 type Parts = Partial<GrpcApiServerOptions> & Partial<GrpcApiServerDependencies>;

@@ -3,8 +3,7 @@ import { appendFileSync, chmodSync, existsSync, mkdirSync, writeFileSync } from 
 import { createInterface } from 'node:readline';
 import { delimiter, join } from 'node:path';
 import { atEnd } from './cleanup.js';
-import { eventually, scratchDirectory } from './program.js';
-import type { Program } from './program.js';
+import { eventually, scratchDirectory, type Program } from './program.js';
 
 /** Reads a Unix datagram socket, which Node.js cannot, and prints each message as a line of JSON. */
 const RECEIVER = `

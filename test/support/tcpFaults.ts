@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { lastingPort } from './lastingPort.js';
 
 /** What a client asks of a database at once: to be let in, or everything up to the answer that it waits for. */

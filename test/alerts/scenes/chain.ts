@@ -1,12 +1,10 @@
-import { consecutiveSporks } from '../../../src/devnet/index.js';
-import type { DevnetHandle } from '../../../src/devnet/index.js';
+import { consecutiveSporks, type DevnetHandle } from '../../../src/devnet/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
-import { chain, succeeds } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { chain, succeeds, type Scenes } from '../Stage.js';
 
 const FAR = 3_000;
 const LAST = 99;

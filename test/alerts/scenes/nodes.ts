@@ -4,8 +4,7 @@ import { FaultProxy } from '../../support/faultProxy.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
-import { chain, succeeds } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { chain, succeeds, type Scenes } from '../Stage.js';
 
 const LAST_SIGNED = 48;
 const soon = ['--no-edi', '--requester-backoff-max-ms', '1000'];

@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { inspectReaders } from '../../support/inspector.js';
-import { demandRoot } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { demandRoot, type Scenes } from '../Stage.js';
 
 const growing = { blockIntervalMs: 200, paused: false };
 

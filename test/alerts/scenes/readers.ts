@@ -1,7 +1,6 @@
 import { probeOn } from '../../support/grpcProbe.js';
 import { atEnd } from '../../support/cleanup.js';
-import { pause } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { pause, type Scenes } from '../Stage.js';
 
 const ROUNDS = 12;
 

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
-import type { DevnetOptions } from '../../../src/devnet/index.js';
+import { ChainGenerator, collectionLagMs, type DevnetOptions } from '../../../src/devnet/index.js';
 import { startDaemon } from './daemon.js';
 import { HttpConnection } from './HttpConnection.js';
 import { startTipNode } from './node.js';
