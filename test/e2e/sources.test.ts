@@ -118,5 +118,6 @@ it('execution data alone, from a node that leaves out the root block and system 
   expect(completed(metrics)).toEqual({ requester: 0, edi: withCollections.length });
   expect(collectionCalls(devnet)).toBe(0);
   expect(metrics.value('collections_requested_total')).toBe(0);
+  expect(metrics.value('stream_age_seconds', { stream: 'execution_data' })).toBeLessThan(60);
   await expectTheStore(dataDir);
 });
