@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
-import { peakMemoryBytes } from '../support/processMemory.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
@@ -48,7 +47,7 @@ async function isOutlived(
   const flags = ['--start-height', '0', '--edi-node', liar, '--requester-backoff-max-ms', '1000'];
   const daemon = await startDaemon(startArguments(honest, dataDir, ...flags));
   await daemon.reaches(chain.startHead);
-  const before = await peakMemoryBytes(daemon);
+  const before = await daemon.peakMemoryBytes();
   await proxy.become({
     kind: 'impostor',
     answer: (stream, headers) => {
@@ -70,7 +69,7 @@ async function isOutlived(
   honest.node.head.advance(10);
   const latestHeight = honest.node.head.finalized;
   await daemon.reaches(latestHeight);
-  expect((await peakMemoryBytes(daemon)) - before).toBeLessThan(FLOOD_BYTES_MAX);
+  expect((await daemon.peakMemoryBytes()) - before).toBeLessThan(FLOOD_BYTES_MAX);
   await stopAndProve(daemon, dataDir, { firstHeight: 0, latestHeight, chainAt: () => honest.chain });
 }
 

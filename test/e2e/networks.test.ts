@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seededRandom.js';
 import { FaultProxy, type Identity, type Weather } from '../support/faultProxy.js';
-import { peakMemoryBytes } from '../support/processMemory.js';
 import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
@@ -106,7 +105,7 @@ describe('one bad weather after the other', () => {
       await errorsAtLeast(line.daemon, 'deadline', 2);
       line.proxy.thaw();
       await recovers(line);
-      const before = await peakMemoryBytes(line.daemon);
+      const before = await line.daemon.peakMemoryBytes();
       const used: number[] = [];
       for (let round = 1; round <= rounds; round += 1) {
         const spell: string[] = [];
@@ -125,7 +124,7 @@ describe('one bad weather after the other', () => {
         used.push(await usedBytes(line.daemon));
       }
       // The peak of many rounds says how late memory was collected; the least of many rounds, what is kept.
-      if (rounds < MANY_ROUNDS) expect((await peakMemoryBytes(line.daemon)) - before).toBeLessThan(96 * MIB);
+      if (rounds < MANY_ROUNDS) expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
       else {
         const third = Math.floor(rounds / 3);
         const [first, last] = [used.slice(0, third), used.slice(-third)].map((each) => Math.min(...each));
@@ -193,11 +192,11 @@ describe('messages without end', () => {
   it('are refused as soon as they are announced: memory stays where it was', async () => {
     const line = await lineOf();
     await recovers(line);
-    const before = await peakMemoryBytes(line.daemon);
+    const before = await line.daemon.peakMemoryBytes();
     await line.proxy.become({ kind: 'impostor', answer: gigabyte });
     line.node.node.head.advance(10);
     await errorsAtLeast(line.daemon, 'too_large', 5);
-    expect((await peakMemoryBytes(line.daemon)) - before).toBeLessThan(96 * MIB);
+    expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
     await line.proxy.become({ kind: 'fair' });
     await recovers(line);
     await proves(line);

@@ -4,6 +4,7 @@ import type { Readiness, ReadinessReason } from '../../src/observability/index.j
 import { atEnd } from './cleanup.js';
 import { HousedProgram } from './HousedProgram.js';
 import { getJson, type JsonAnswer } from './httpProbe.js';
+import { memoryBytes } from './processFiles.js';
 import { eventually, scratchDirectory, startProgram } from './program.js';
 import type { Printed, Program, RunAs } from './program.js';
 import { ScrapedMetrics } from './scrapedMetrics.js';
@@ -99,6 +100,12 @@ export class RunningDaemon<P extends Printed = Program> {
   async scrape(): Promise<ScrapedMetrics> {
     const response = await fetch(`${this.metricsUrl}/metrics`, plainly);
     return new ScrapedMetrics(await response.text());
+  }
+
+  /** The most memory that the process ever had resident; on other systems than Linux, what it has now. */
+  async peakMemoryBytes(this: RunningDaemon): Promise<number> {
+    const peak = memoryBytes(this.program.child.pid ?? 0, 'VmHWM');
+    return peak || (await this.scrape()).value('process_resident_memory_bytes');
   }
 
   /** Scrapes until the metrics meet a condition; the test's own time limit is the bound. */
