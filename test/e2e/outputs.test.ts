@@ -16,7 +16,7 @@ import { smallChain } from '../support/smallChain.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
 import { matching } from '../support/refusal.js';
 
-const HEAD = 250;
+const HEAD = 120;
 /** Blocks after which a fault may strike, and blocks that must come after it. */
 const SOME_BLOCKS = 20;
 const chain = { startHead: HEAD, seed: 3, blockIntervalMs: 100 } as const;
