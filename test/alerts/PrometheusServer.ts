@@ -1,5 +1,4 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
@@ -63,7 +62,6 @@ export class PrometheusServer {
     return server;
   }
 
-  /** From now on it is scraped. `instance`: host and port. */
   add(instance: string): void {
     this.#targets.add(instance);
     this.#writeTargets();
@@ -93,7 +91,6 @@ export class PrometheusServer {
     return ((await this.#ask(`/api/v1/query_range?${parameters.toString()}`)) as { result: Series[] }).result;
   }
 
-  /** Whether a condition gives any series now. */
   async holds(query: string): Promise<boolean> {
     const { result } = (await this.#ask(`/api/v1/query?${new URLSearchParams({ query }).toString()}`)) as {
       result: unknown[];

@@ -12,7 +12,6 @@ const SIZE_BYTES = 4 * GIB;
 
 /** A disk of its own, for one scene: it can be filled, and made to hang. Takes root. */
 export class SmallDisk {
-  /** An empty directory on it. */
   readonly directory: string;
   readonly #mount: string;
   #ballasts = 0;
@@ -40,7 +39,6 @@ export class SmallDisk {
     });
   }
 
-  /** Writes hang, as on a disk that does not answer. */
   freeze(): void {
     run('fsfreeze', '--freeze', this.#mount);
     this.#isFrozen = true;
@@ -52,7 +50,6 @@ export class SmallDisk {
     this.#isFrozen = false;
   }
 
-  /** Leaves so much free. */
   fillUpTo(freeBytes: number): void {
     const { bavail, bsize } = statfsSync(this.#mount);
     this.fill(bavail * bsize - freeBytes);
@@ -63,7 +60,6 @@ export class SmallDisk {
     run('fallocate', '--length', String(wholeBytes), join(this.#mount, `ballast-${this.#ballasts++}`));
   }
 
-  /** What was filled is free again. */
   empty(): void {
     while (this.#ballasts > 0) rmSync(join(this.#mount, `ballast-${--this.#ballasts}`));
   }

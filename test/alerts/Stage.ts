@@ -3,17 +3,14 @@ import { demand } from '../support/campaign.js';
 import { atEnd } from '../support/cleanup.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { programPath, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 import type { PrometheusServer } from './PrometheusServer.js';
 
 export type Scenes = Readonly<Record<string, (stage: Stage) => Promise<void>>>;
 
-/** A fault, and what ends it. */
 export interface Provocation {
   /** All of them must fire. */
   readonly alerts: readonly string[];
-  /** In words, for the table. */
   readonly fault: string;
   readonly repaired: string;
   readonly strike: () => unknown;
@@ -23,7 +20,6 @@ export interface Provocation {
   readonly limitMs?: number;
 }
 
-/** What became of one alert. */
 export interface Outcome {
   readonly alert: string;
   readonly fault: string;
@@ -35,11 +31,9 @@ export interface Outcome {
   readonly beside: readonly string[];
 }
 
-/** What takes longer does not come at all. */
 const LIMIT_MS = 120_000;
 const LOOK_EVERY_MS = 100;
 
-/** What most scenes index. */
 export const chain = {
   ...{ seed: 21, startHead: 60, paused: true, executionDataLag: -4, sealedLag: 0 },
 } satisfies DevnetOptions;
@@ -50,7 +44,6 @@ interface StartedAs {
   daemon: RunningDaemon;
 }
 
-/** Where a scene is played: its daemons, and the Prometheus that scrapes them. */
 export class Stage {
   readonly prometheus: PrometheusServer;
   readonly outcomes: Outcome[] = [];
@@ -99,14 +92,12 @@ export class Stage {
     return started.daemon;
   }
 
-  /** Another process in place of one that has ended; with more flags, if any. */
   async restart(instance: string, ...flags: readonly string[]): Promise<void> {
     const started = this.#daemons.get(instance);
     if (started === undefined) throw new Error(`no daemon is ${instance}`);
     started.daemon = await begin([...started.args, ...flags], started.nodeFlags);
   }
 
-  /** Waits until Prometheus has seen the process that runs now. */
   async isScraped(instance: string): Promise<void> {
     const start = (await this.daemon(instance).scrape()).value('process_start_time_seconds');
     await this.#until(`Prometheus scrapes ${instance}`, () =>
@@ -163,7 +154,6 @@ export class Stage {
     }
   }
 
-  /** What the daemons say of themselves, for whoever has to find out. */
   async #said(): Promise<string> {
     const all = [...this.#daemons.values()].map(async ({ daemon }) => {
       const ready = await daemon.health('/readyz').catch(String);
@@ -178,7 +168,6 @@ function begin(args: readonly string[], nodeFlags: readonly string[]): Promise<R
   return startDaemon(args, {}, { script: ['--enable-source-maps', ...nodeFlags, programPath] });
 }
 
-/** Runs a command to its end, which must be a good one. */
 export async function succeeds(...args: readonly string[]): Promise<void> {
   const { code, stderr } = await runProgram(args);
   if (code !== 0) throw new Error(stderr);

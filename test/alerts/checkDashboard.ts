@@ -8,10 +8,7 @@ const variables: readonly (readonly [string, string])[] = [
   ['$__interval', '5s'],
 ];
 
-/**
- * Runs every query of the dashboard over the time since `beganAt`, in seconds since 1970. `faults`: what Prometheus refuses;
- * `bare`: panels of which no query gave a series.
- */
+/** Runs every query of the dashboard. `faults`: what Prometheus refuses; `bare`: panels of which no query gave a series. */
 export async function checkDashboard(prometheus: PrometheusServer, beganAt: number) {
   const faults: string[] = [];
   const bare: string[] = [];

@@ -15,12 +15,8 @@ import { chainScenes } from './scenes/chain.js';
 import { diskScenes } from './scenes/disk.js';
 import { nodeScenes } from './scenes/nodes.js';
 import { processScenes } from './scenes/process.js';
-import { progressScenes } from './scenes/progress.js';
-import { readerScenes } from './scenes/readers.js';
-import { secretScenes } from './scenes/secrets.js';
 import { sharedScenes } from './scenes/shared.js';
-import { Stage } from './Stage.js';
-import type { Outcome, Scenes } from './Stage.js';
+import { Stage, type Outcome, type Scenes } from './Stage.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 
 const { values } = scriptOptions({
@@ -32,10 +28,7 @@ if (spawnSync('prometheus', ['--version']).error !== undefined) {
   process.exit(1);
 }
 
-const all: Scenes = {
-  ...{ ...nodeScenes, ...chainScenes, ...progressScenes, ...processScenes },
-  ...{ ...readerScenes, ...diskScenes, ...sharedScenes, ...secretScenes },
-};
+const all: Scenes = { ...nodeScenes, ...chainScenes, ...processScenes, ...diskScenes, ...sharedScenes };
 const named = Object.entries(all).map(([name, play]) => ({ name, play }));
 const scenes = chosenFrom(named, values.only, (name, only) => new RegExp(only).test(name));
 const outcomes: Outcome[] = [];

@@ -6,10 +6,7 @@ export const FACTOR = 60;
 const MIN_RANGE_SECONDS = 5;
 const UNITS = { s: 1, m: 60, h: 3_600 } as const;
 
-/**
- * Times that stand in a rule as plain numbers of seconds, with what takes their place. Those of a scrub would otherwise last
- * 24 minutes.
- */
+/** Times that rules have as plain seconds, and what takes their place: those of a scrub would last 24 minutes. */
 const numbers: Readonly<Record<string, readonly [shipped: string, scaled: string]>> = {
   FlowIndexerHeadOld: ['> 300', '> 5'],
   FlowIndexerDiskFilling: ['24 * 3600', '24 * 60'],
@@ -18,9 +15,7 @@ const numbers: Readonly<Record<string, readonly [shipped: string, scaled: string
 
 /** The shipped rules with every duration divided by `FACTOR`; nothing else of them is changed. */
 export function scaledRules(file: RuleFile): RuleFile {
-  return {
-    groups: file.groups.map(({ name, rules }) => ({ name, rules: rules.map(scaled) })),
-  };
+  return { groups: file.groups.map(({ name, rules }) => ({ name, rules: rules.map(scaled) })) };
 }
 
 function scaled(rule: AlertRule): AlertRule {

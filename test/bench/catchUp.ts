@@ -1,8 +1,6 @@
 /** Catching up in all its modes against programs that do no more than they must: see `lib/limits.ts`. */
-import { drain } from './lib/daemon.js';
-import type { Drained, Mode } from './lib/daemon.js';
-import { runLimit } from './lib/limits.js';
-import type { Limit, LimitTask } from './lib/limits.js';
+import { drain, type Drained, type Mode } from './lib/daemon.js';
+import { runLimit, type Limit, type LimitTask } from './lib/limits.js';
 import { startBenchNode } from './lib/node.js';
 import { atLeast, atMost, bench, digits } from './lib/report.js';
 import { interleave, median, ratioOf } from './lib/statistics.js';

@@ -48,10 +48,7 @@ await bench(
       const startedAtMs = performance.now();
       await daemon.reaches((tenth * heights) / TENTHS);
       const seconds = (performance.now() - startedAtMs) / 1_000;
-      tenths.push({
-        heightsPerSecond: heights / TENTHS / seconds,
-        peakAnonymousMiB: peakAnonymousMiB(),
-      });
+      tenths.push({ heightsPerSecond: heights / TENTHS / seconds, peakAnonymousMiB: peakAnonymousMiB() });
     }
     const writtenBytes = Number(/^wchar:\s+(\d+)/m.exec(readFileSync(`/proc/${daemon.pid}/io`, 'utf8'))?.[1]);
     await daemon.ends('SIGTERM');
@@ -109,7 +106,6 @@ function bytesOfEntries(path: string): Promise<number> {
   });
 }
 
-/** Of a block, on average. */
 function payloadBytesOf(chain: ChainGenerator, heights: number): number {
   const step = heights / PAYLOAD_SAMPLES;
   const samples = Array.from({ length: PAYLOAD_SAMPLES }, (_, index) => chain.block(1 + index * step));

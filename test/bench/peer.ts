@@ -1,9 +1,7 @@
 /** How fast an indexer feeds another one. Build first: it runs `dist/main.js`. */
-import { drain, startDaemon } from './lib/daemon.js';
-import type { Mode } from './lib/daemon.js';
+import { drain, startDaemon, type Mode } from './lib/daemon.js';
 import { runLimit } from './lib/limits.js';
-import { startBenchNode } from './lib/node.js';
-import type { BenchNodeOptions } from './lib/node.js';
+import { startBenchNode, type BenchNodeOptions } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
 import { atLeast, bench, mediansTable } from './lib/report.js';
 import { interleave, ratioOf } from './lib/statistics.js';

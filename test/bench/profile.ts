@@ -11,16 +11,12 @@
  */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
-import { profiles } from '../../src/devnet/index.js';
-import type { ProfileName } from '../../src/devnet/index.js';
-import { selfTimes } from './lib/cpuProfile.js';
-import type { CpuProfile } from './lib/cpuProfile.js';
-import { drain, modeFlags, startDaemon } from './lib/daemon.js';
-import type { Mode } from './lib/daemon.js';
+import { profiles, type ProfileName } from '../../src/devnet/index.js';
+import { selfTimes, type CpuProfile } from './lib/cpuProfile.js';
+import { drain, modeFlags, startDaemon, type Mode } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory, ROOT } from './lib/processes.js';
-import { startReadClient } from './lib/readers.js';
-import type { ReadKind } from './lib/readers.js';
+import { startReadClient, type ReadKind } from './lib/readers.js';
 import { formatTable } from './lib/report.js';
 import { wholeNumber } from '../support/campaign.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';

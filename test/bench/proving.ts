@@ -9,8 +9,7 @@ import type * as Proof from '../../src/proof/index.js';
 import { fullBlockMessage } from '../support/blockMessage.js';
 import { sealedBlock, type Json } from '../support/proofReference.js';
 import { blockVector } from '../support/provenBlocks.js';
-import { drain, startDaemon } from './lib/daemon.js';
-import type { Mode } from './lib/daemon.js';
+import { drain, startDaemon, type Mode } from './lib/daemon.js';
 import { built, runLimit } from './lib/limits.js';
 import { followFresh } from './lib/followFresh.js';
 import { startBenchNode } from './lib/node.js';
@@ -23,10 +22,8 @@ const REPEATS = 200;
 const SEED = 17;
 const HEIGHTS = { dense: 4_000, empty: 40_000 };
 const QUICK_HEIGHTS = { dense: 600, empty: 4_000 };
-/** Of the block whose document is checked. */
 const PROVEN_HEIGHT = 50;
 const MAIN = resolve(ROOT, 'dist/main.js');
-/** A block every half second. */
 const TIP = { history: 30, warmUpHeights: 20, heights: 120, quickHeights: 20 };
 
 type Lengths = Span | number | readonly Lengths[];

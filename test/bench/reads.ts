@@ -1,14 +1,11 @@
 /** How fast the index is read, and what reads and a catch-up do to each other. Build first: it runs `dist/main.js`. */
 import { rmSync } from 'node:fs';
-import { startDaemon } from './lib/daemon.js';
-import type { Mode } from './lib/daemon.js';
-import { startBenchNode } from './lib/node.js';
-import type { BenchNode } from './lib/node.js';
+import { startDaemon, type Mode } from './lib/daemon.js';
+import { startBenchNode, type BenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
 import { startBareServer, startReadClient } from './lib/readers.js';
 import type { ReadClient, ReadKind, ReadResult } from './lib/readers.js';
-import { atLeast, atMost, bench, digits, together } from './lib/report.js';
-import type { Findings } from './lib/report.js';
+import { atLeast, atMost, bench, digits, together, type Findings } from './lib/report.js';
 import { interleave, median, percentile, ratioOf } from './lib/statistics.js';
 
 const CHAIN = { profile: 'dense', seed: 1 } as const;
@@ -190,7 +187,6 @@ async function whileCatchingUp(share: number, rounds: number): Promise<Findings>
   };
 }
 
-/** Of all that were sent. */
 function answeredShare({ reads, turnedAway, unanswered }: ReadResult): number {
   return reads / (reads + turnedAway + unanswered);
 }

@@ -4,8 +4,7 @@ import { startDaemon } from './lib/daemon.js';
 import { startBenchNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
 import { atMost, bench, digits } from './lib/report.js';
-import { timedStart } from './lib/starts.js';
-import type { Start } from './lib/starts.js';
+import { timedStart, type Start } from './lib/starts.js';
 import { median } from './lib/statistics.js';
 
 const CHAIN = { profile: 'dense', seed: 1 } as const;

@@ -15,8 +15,7 @@ import { cpus, release, totalmem, type } from 'node:os';
 import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { ROOT, scratch, startScript } from './lib/processes.js';
-import { formatFigures, isMet, performancePage } from './lib/report.js';
-import type { Measured, Report } from './lib/report.js';
+import { formatFigures, isMet, performancePage, type Measured, type Report } from './lib/report.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
 /** In the order of the report. Each is a script beside this one, and runs alone too: `npx tsx test/bench/NAME.ts`. */

@@ -6,12 +6,10 @@ import { followFresh } from './lib/followFresh.js';
 import { HttpConnection } from './lib/HttpConnection.js';
 import { startTipNode } from './lib/node.js';
 import { freshDirectory } from './lib/processes.js';
-import { atMost, bench, digits } from './lib/report.js';
-import type { Figure } from './lib/report.js';
+import { atMost, bench, digits, type Figure } from './lib/report.js';
 import { nowMs, percentile } from './lib/statistics.js';
 
 const HISTORY = 50;
-/** Heights until everybody has warmed up. */
 const WARM_UP_HEIGHTS = 30;
 const SEALED_LAG = 4;
 const RECEIVE_TO_INDEXED = 'collection_receive_to_indexed_seconds';

@@ -1,5 +1,4 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -29,7 +28,6 @@ interface Message {
   readonly sessionId?: string;
 }
 
-/** A headless Chromium, driven over its DevTools protocol. */
 export class Chromium {
   readonly #process: ChildProcess;
   readonly #socket: WebSocket;
@@ -108,7 +106,6 @@ export class Chromium {
 }
 
 export class Page {
-  /** What was asked for over the network, and what the page complained of. */
   readonly requested: string[] = [];
   readonly complaints: string[] = [];
   readonly #sessionId: string;

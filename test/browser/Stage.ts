@@ -2,8 +2,7 @@ import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
 import { atEnd } from '../support/cleanup.js';
 import { scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 import type { Chromium } from './Chromium.js';
 import { StatusPage } from './StatusPage.js';
 
@@ -13,10 +12,8 @@ export function holds(what: string): void {
   process.stdout.write(`ok  ${what}\n`);
 }
 
-/** What a scene needs: a browser, and daemons before simulated nodes. */
 export class Stage {
   readonly browser: Chromium;
-  /** Where pictures are kept, if anywhere. */
   readonly screenshots: string | undefined;
 
   constructor(browser: Chromium, screenshots: string | undefined) {

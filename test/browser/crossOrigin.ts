@@ -1,12 +1,9 @@
-// Pages of other origins in a real browser against a real daemon: fetch, EventSource and WebSocket, with and without leave.
-
 import assert from 'node:assert/strict';
 import { RestNode } from '../support/restNode.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { streamTopics } from '../support/streamedTopics.js';
 import type { Page } from './Chromium.js';
-import { holds } from './Stage.js';
-import type { Scene, Stage } from './Stage.js';
+import { holds, type Scene, type Stage } from './Stage.js';
 
 const ROOT = 1_000;
 const TOP = 1_020;

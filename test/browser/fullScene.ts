@@ -7,10 +7,7 @@ const HEAD = 158_000_000;
 const HISTORIC = 27;
 const RANGES = 12;
 
-/**
- * As much of everything as there may be: an hour of minutes, the nodes of all sporks, many ranges. What the
- * other scenes have of real daemons would take this one an hour and a data centre: the server is the real one, its status is not.
- */
+/** As much of everything as there may be. The server is the real one; the status would take a day and a data centre. */
 export const full: Scene = async (stage) => {
   const chain = smallChain(HEAD - 2, [[], [], []]);
   const served = await ServedChain.start(chain, { sealed: HEAD - 2, head: HEAD + 9 }, { told: status() });

@@ -7,12 +7,10 @@ import { devnetForTest, startArguments, startDaemon } from '../support/runningDa
 import { servedBelow } from '../support/prefixProxy.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { lookAt } from './looks.js';
-import { holds } from './Stage.js';
-import type { Scene } from './Stage.js';
+import { holds, type Scene } from './Stage.js';
 
 const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 
-/** Nothing is indexed: the chain has not come to the first height. */
 const empty: Scene = async (stage) => {
   const chain = { seed: 3, startHead: 1_000, paused: true };
   const { daemon, page } = await stage.opened(chain, ['--start-height', '5000']);
@@ -23,7 +21,6 @@ const empty: Scene = async (stage) => {
   await page.says('The log cannot be written to standard output', 'Its reader has gone', /lines? lost/);
 };
 
-/** At the head of a living chain: new blocks appear by themselves. */
 const following: Scene = async (stage) => {
   const slow: FaultRule = { method: 'GetFullCollectionByID', fault: 'latency', delayMs: 60 };
   const chain: DevnetOptions = {
@@ -45,7 +42,6 @@ const following: Scene = async (stage) => {
   assert.match(segment ?? '', /^Heights 158,000,000 to 158,\d{3},\d{3} \([\d,]+\): indexed$/);
 };
 
-/** A hundred million heights behind, and running. */
 const behind: Scene = async (stage) => {
   const chain = { seed: 3, profile: 'mixed', startHead: 100_000_000, blockIntervalMs: 1_000 } as const;
   const isOnItsWay = ({ latestIndexed, eta }: StatusDocument) => (latestIndexed ?? 0) > 500 && eta !== null;
@@ -54,7 +50,6 @@ const behind: Scene = async (stage) => {
   await page.isFine('far-behind');
 };
 
-/** History is filled in below, range by range. */
 const filling: Scene = async (stage) => {
   const slow: FaultRule = { method: 'GetBlockByHeight', fault: 'latency', delayMs: 150 };
   const silent = { streams: false, executionData: false, faults: [slow] };
@@ -117,7 +112,6 @@ const nodes: Scene = async (stage) => {
   await page.isFine('nodes');
 };
 
-/** Every node goes down under a daemon that was at the head. */
 const down: Scene = async (stage) => {
   const chain = { seed: 3, startHead: 300, blockIntervalMs: 500 } as const;
   const [one, two] = [await devnetForTest(chain), await devnetForTest(chain)];
@@ -189,7 +183,6 @@ const found: Scene = async (stage) => {
   holds('what is looked for stands in the address: links, the back button and Close work');
 };
 
-/** A daemon that serves two requests per second to an address: the page gets along. */
 const limited: Scene = async (stage) => {
   const chain = { seed: 3, startHead: 300, blockIntervalMs: 300 };
   const { daemon, devnet } = await stage.daemon(chain, ['--api-rate-per-second-per-address', '2']);
@@ -293,7 +286,6 @@ const docs: Scene = async (stage) => {
   holds('/docs renders with nothing loaded from elsewhere, axe finds nothing, and links open what they name');
 };
 
-/** What the daemon's own pages show, in every state. */
 export const scenes = {
   ...{ docs, empty, following, behind, filling, stuck, nodes, down },
   ...{ gone, found, limited, guarded, prefix, fed },

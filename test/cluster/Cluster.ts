@@ -1,17 +1,13 @@
 import { asAdmin } from '../support/postgresServer.js';
 import { eventually, Program, scratchDirectory } from '../support/program.js';
-import { listening, startArguments } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { listening, startArguments, type RunningDaemon } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 import { TcpFaults } from '../support/tcpFaults.js';
 import { demand } from '../support/campaign.js';
-import { run } from './World.js';
-import type { World } from './World.js';
+import { run, type World } from './World.js';
 
-/** No scene takes longer: something hangs. */
 const SCENE_LIMIT_MS = 400_000;
 
-/** One daemon of a cluster, with its own way to the database. */
 export interface Member {
   readonly name: string;
   readonly dataDir: string;
@@ -53,7 +49,6 @@ export class Cluster {
     member.daemon = await this.#begin(member.dataDir, member.flags);
   }
 
-  /** One that follows the tip. */
   async startLeader(): Promise<Member> {
     const leader = await this.start('leader', { roles: 'live,api' });
     await this.until('the live range has a block', async () => (await this.coverage()).length > 0);
@@ -76,7 +71,6 @@ export class Cluster {
     return run([...words, ...this.where()]);
   }
 
-  /** Rows of whole numbers. */
   async query<Column extends string>(sql: string): Promise<Readonly<Record<Column, number>>[]> {
     const rows = (await asAdmin(this.url, sql)).rows as Record<Column, string>[];
     return rows.map((row) => {
@@ -98,7 +92,6 @@ export class Cluster {
     );
   }
 
-  /** How many plans are not done. */
   async plans(): Promise<number | undefined> {
     const [row] = await this.query<'count'>('SELECT count(*) FROM flow_store.plan');
     return row?.count;

@@ -17,7 +17,6 @@ const SMALL_DISK_MIB = 3_000;
 export interface World {
   readonly devnet: DevnetHandle;
   readonly server: OwnPostgres;
-  /** The last height that is compared. */
   readonly lastHeight: number;
   /** SHA-256 of the export of a straight run on LevelDB, root to `lastHeight`. */
   readonly digest: string;
@@ -27,7 +26,6 @@ export interface World {
   digestOf(where: readonly string[]): Promise<string>;
 }
 
-/** Until the end of the campaign. */
 export async function openWorld(seed: number, heights: number): Promise<World> {
   const lastHeight = heights - 1;
   const devnet = await devnetForTest({

@@ -10,10 +10,8 @@ import { withCleanup } from '../support/cleanup.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 import { Dice } from '../simulation/Dice.js';
 import { Cluster } from './Cluster.js';
-import { scenes as all } from './scenes.js';
-import type { Scene } from './scenes.js';
-import { openWorld } from './World.js';
-import type { World } from './World.js';
+import { scenes as all, type Scene } from './scenes.js';
+import { openWorld, type World } from './World.js';
 
 const { values } = scriptOptions({
   options: {

@@ -28,7 +28,6 @@ async function begun(cluster: Cluster, count = 4): Promise<void> {
   });
 }
 
-/** Of each open range. */
 async function epochs(cluster: Cluster): Promise<ReadonlyMap<number, number>> {
   return new Map((await cluster.openRanges()).map(({ from, epoch }) => [from, epoch]));
 }
@@ -37,7 +36,6 @@ function signal({ daemon }: Member, name: NodeJS.Signals): void {
   daemon.program.child.kill(name);
 }
 
-/** Nodes so slow that ranges last. */
 function slowNode({ world }: Cluster): void {
   world.devnet.node.setFaults([{ method: '*', fault: 'latency', delayMs: 150 }]);
 }

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
-import { verifyStore } from '../../src/storage/index.js';
-import type { LevelIndexStore } from '../../src/storage/index.js';
+import { verifyStore, type LevelIndexStore } from '../../src/storage/index.js';
 import { demand } from '../support/campaign.js';
 import { chainEntries, storePath, withStore } from '../support/storeDump.js';
 import { proveStore } from '../support/provenStore.js';
@@ -36,7 +35,6 @@ export class Judge {
     this.#digest = digest;
   }
 
-  /** Learns from the store of a run without faults, whose blocks must be the chain's own. */
   static async from(dataDir: string, chain: ChainGenerator): Promise<Judge> {
     const heights = { firstHeight: FIRST_HEIGHT, latestHeight: LAST_HEIGHT };
     await proveStore(dataDir, { ...heights, chainAt: () => chain });
@@ -48,11 +46,8 @@ export class Judge {
   }
 
   /**
-   * Looks at a copy of the store that a crash left, before anybody repairs it: what is there is sound, nothing in it
-   * differs from the run without faults, and nothing that was reported is lost. Expected errors: `Verdict`.
-   *
-   * `mayLie`: blocks of a liar may stand above the watermark, and be taken back. `mayBeUnproven`: blocks may lack their
-   * proofs, as far as the store says so.
+   * Looks at what a crash left: it is sound, differs in nothing from the faultless run, and nothing reported is lost. Throws `Verdict`.
+   * `mayLie`: blocks of a liar may stand above the watermark. `mayBeUnproven`: blocks may lack proofs where the store says so.
    */
   async examine(dataDir: string, witness: Witness, doubts: Doubts = {}): Promise<Found> {
     const { mayLie = false } = doubts;
@@ -112,10 +107,7 @@ export class Judge {
     }
   }
 
-  /**
-   * Every record is the right one, but for the watermark, and while there is no block for the version in the meta record,
-   * which is as old as what is stored allows. Which records must be there is for `verify` to say.
-   */
+  /** Every record is the right one, but the watermark and, while there is no block, the version. What must be there `verify` says. */
   async #compare(store: LevelIndexStore): Promise<void> {
     const wrong: string[] = [];
     for await (const [key, value] of chainEntries(store)) {

@@ -4,21 +4,18 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import { forNode, root } from '../../scripts/bundle.mjs';
 import { daemonSettings, flagOf } from '../../src/config/index.js';
-import { startDevnet } from '../../src/devnet/index.js';
-import type { DevnetHandle, FaultRule } from '../../src/devnet/index.js';
+import { startDevnet, type DevnetHandle, type FaultRule } from '../../src/devnet/index.js';
 import { demand } from '../support/campaign.js';
 import { getJson } from '../support/httpProbe.js';
 import { Program } from '../support/program.js';
 import { storePath } from '../support/storeDump.js';
 import type { Dice } from '../simulation/Dice.js';
 import type { Failpoint } from './failpoints.js';
-import { FIRST_HEIGHT, Judge, LAST_HEIGHT } from './Judge.js';
-import type { Doubts, Found } from './Judge.js';
+import { FIRST_HEIGHT, Judge, LAST_HEIGHT, type Doubts, type Found } from './Judge.js';
 import type { CrashPlan } from './Steps.js';
 import { newestLog } from './steppedPorts.js';
 import type { Witness } from './Witness.js';
 
-/** No process takes longer: it hangs. */
 const PROCESS_LIMIT_MS = 120_000;
 
 /** Settings of the daemon as their flags have them; a switch is `true` or `false`. */
@@ -79,7 +76,6 @@ export class Lane {
     return new Lane({ devnet, filled, judge, steppedProgram }, usualMs);
   }
 
-  /** A random instant of a run, in milliseconds from its first word. */
   anyInstantMs(dice: Dice): number {
     return dice.random.next() * this.#killWithinMs;
   }
@@ -96,7 +92,6 @@ export class Lane {
     await this.devnet.close();
   }
 
-  /** A directory in which nothing is yet, gone when `use` has ended. */
   async withDirectory<T>(use: (dataDir: string) => Promise<T>): Promise<T> {
     const dataDir = scratch();
     try {
@@ -152,10 +147,7 @@ export class Lane {
     return this.#parts.judge.examine(dataDir, witness, options);
   }
 
-  /**
-   * The shipped program goes on where the crash left off, asks for nothing again that was durable, and ends with the very
-   * store of a run without faults. `stop` ends a program that does not end by itself. Expected errors: `Verdict`.
-   */
+  /** The shipped program goes on, asks for nothing durable again, and ends with the faultless store. Throws `Verdict`. */
   async recover(
     dataDir: string,
     found: Found,
@@ -194,7 +186,6 @@ export class Lane {
   }
 }
 
-/** A passage and a time for one crash at this step. */
 export function planOf({ name, passagesMax, underWayMaxMs }: Failpoint, dice: Dice): CrashPlan {
   return {
     failpoint: name,

@@ -22,10 +22,8 @@ export type Testimony =
   | { readonly testimony: 'dies'; readonly failpoint: string; readonly watermark: number | undefined }
   | { readonly testimony: 'lives'; readonly passages: number };
 
-/** What is being done to the store, as far as the names of steps depend on it. */
 export type Operation = 'open' | 'begin' | 'commit' | 'rewind' | 'prove' | 'idle';
 
-/** Counts the steps that the process takes, and ends it at the one that was named. */
 export class Steps {
   operation: Operation = 'open';
   isStopping = false;

@@ -1,7 +1,5 @@
-/** In which story a step is taken; `stories.ts` tells each of them. */
 export type StoryName = 'start' | 'open' | 'stop' | 'rewind' | 'reopen' | 'anew' | 'prove';
 
-/** One step of the daemon at which it may be made to die. */
 export interface Failpoint {
   readonly name: string;
   readonly story: StoryName;
@@ -29,7 +27,6 @@ const PROOFS = 8;
 
 /** By their stories, in the order in which a daemon takes them. */
 const steps: Readonly<Record<StoryName, readonly Step[]>> = {
-  // An empty directory, or what another crash left.
   open: [
     ['open.called', 'the store is to be opened'],
     ['open.under-way', 'LevelDB makes its files, or replays its log', 1, 25],
@@ -37,7 +34,6 @@ const steps: Readonly<Record<StoryName, readonly Step[]>> = {
     ['open.read', 'the store is open, nobody uses it'],
     ['listening', 'both servers listen, the daemon record is written'],
   ],
-  // The first start, and catching up.
   start: [
     ['identity.received', 'the node says who it is', 2],
     ['head.received', 'the node tells its head'],
@@ -61,7 +57,6 @@ const steps: Readonly<Record<StoryName, readonly Step[]>> = {
     ['job.indexed', 'a height is indexed, its job is not done', 100],
     ['job.done', 'a job is done, the queue has not published its progress', 100],
   ],
-  // A graceful one, with a batch in hand.
   stop: [
     ['stop.asked', 'the daemon is told to stop'],
     ...write('stop.commit', 'the last batch'),
@@ -70,23 +65,19 @@ const steps: Readonly<Record<StoryName, readonly Step[]>> = {
     ['stop.close.under-way', 'LevelDB closes, and opens once more to tidy up', 1, 25],
     ['stop.closed', 'everything is closed, the process lives'],
   ],
-  // By the command.
   rewind: [
     ['rewind.called', 'the store is open and is to be rewound'],
     ...write('rewind.intent', 'the intent'),
     ...write('rewind.batch', 'a batch of deletions, or the end of the intent', 3),
     ['rewind.told', 'the store is rewound and open'],
   ],
-  // A start behind a rewind that was cut off.
   reopen: write('reopen.batch', 'a batch of the interrupted rewind', 2),
-  // A lie that was found out when it was durable above the watermark already.
   anew: [
     ['anew.called', 'indexing is to begin anew, the line is closed'],
     ...write('anew.intent', 'the intent to forget the lie'),
     ...write('anew.batch', 'a batch of the forgetting', 2),
     ['anew.told', 'the lie is forgotten, no line runs'],
   ],
-  // What was stored while nothing was proven.
   prove: [
     ['prove.called', 'proofs are in hand, not checked', PROOFS],
     ...write('prove', 'blocks with their proofs, and what is unproven still', PROOFS),

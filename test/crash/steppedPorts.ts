@@ -2,17 +2,13 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { RpcChannel } from '../../src/access/transport/channel/RpcChannel.js';
 import type { OpenChannel } from '../../src/access/index.js';
-import { openLevelStore } from '../../src/app/stores/openStore.js';
-import type { OpenStore } from '../../src/app/stores/openStore.js';
-import { createLogger } from '../../src/observability/index.js';
-import type { Logger } from '../../src/observability/index.js';
+import { openLevelStore, type OpenStore } from '../../src/app/stores/openStore.js';
+import { createLogger, type Logger } from '../../src/observability/index.js';
 import type { Database, IndexStore } from '../../src/storage/index.js';
-import { LevelDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
-import type { OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
+import { LevelDatabase, type OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { standIn } from '../support/standIn.js';
-import { testify } from './Steps.js';
-import type { Operation, Steps } from './Steps.js';
+import { testify, type Operation, type Steps } from './Steps.js';
 
 export function steppedStore(steps: Steps): OpenStore {
   const { writeBufferBytes } = steps.plan;
@@ -27,7 +23,6 @@ export function steppedStore(steps: Steps): OpenStore {
   };
 }
 
-/** What the answer to a call brings, by the call's method. */
 const SUBJECTS: readonly (readonly [pattern: RegExp, subject: string])[] = [
   [/\/(?:GetFullCollectionByID|GetCollectionByID|GetTransaction)$/, 'collection'],
   [/\/(?:SubscribeBlocksFromStartHeight|GetBlockByHeight)$/, 'block'],
@@ -36,7 +31,6 @@ const SUBJECTS: readonly (readonly [pattern: RegExp, subject: string])[] = [
   [/\/(?:GetNetworkParameters|GetNodeVersionInfo)$/, 'identity'],
 ];
 
-/** gRPC, with a step before each question and after each answer. */
 export function steppedChannel(steps: Steps): OpenChannel {
   return (options, dependencies) => {
     const channel = new RpcChannel(options, dependencies);
@@ -148,7 +142,6 @@ function writeName({ operation, isStopping, rewinding }: Steps, isFirst: boolean
   }
 }
 
-/** LevelDB, with a step between any two things that are done to it. */
 function database(inner: Database, path: string, steps: Steps): Database {
   let rewindWrites = 0;
   const write = async (batch: WriteBatch): Promise<void> => {
@@ -189,7 +182,6 @@ function database(inner: Database, path: string, steps: Steps): Database {
   });
 }
 
-/** The write-ahead log that LevelDB appends to. */
 export function newestLog(path: string): { readonly file: string; readonly bytes: number } {
   const file = readdirSync(path)
     .filter((name) => /^\d+\.log$/.test(name))

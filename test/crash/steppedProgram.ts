@@ -3,8 +3,7 @@
 import { exitCodeOf, rewindStore, runDaemon } from '../../src/app/index.js';
 import { loadConfig } from '../../src/config/index.js';
 import { steppedChannel, steppedLogger, steppedStore } from './steppedPorts.js';
-import { Steps } from './Steps.js';
-import type { CrashPlan } from './Steps.js';
+import { Steps, type CrashPlan } from './Steps.js';
 
 const [command = '', settings = '{}', planText = '{}'] = process.argv.slice(2);
 const plan = JSON.parse(planText) as CrashPlan;

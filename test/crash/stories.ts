@@ -1,20 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ChainGenerator } from '../../src/devnet/index.js';
-import { eventually } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { eventually, type Program } from '../support/program.js';
 import { ScrapedMetrics } from '../support/scrapedMetrics.js';
 import { Dice } from '../simulation/Dice.js';
-import { failpointOf } from './failpoints.js';
-import type { Failpoint, StoryName } from './failpoints.js';
+import { failpointOf, type Failpoint, type StoryName } from './failpoints.js';
 import { demand } from '../support/campaign.js';
-import { FIRST_HEIGHT, LAST_HEIGHT } from './Judge.js';
-import type { Doubts } from './Judge.js';
-import { planOf } from './Lane.js';
-import type { DaemonSettings, Lane } from './Lane.js';
+import { FIRST_HEIGHT, LAST_HEIGHT, type Doubts } from './Judge.js';
+import { planOf, type DaemonSettings, type Lane } from './Lane.js';
 import type { CrashPlan } from './Steps.js';
 import { Witness } from './Witness.js';
 
-/** One store, in an empty directory, and what its processes say of it. */
 interface Scene {
   readonly lane: Lane;
   readonly dataDir: string;
@@ -53,7 +48,6 @@ interface Judging {
   /** What the store must hold to: what its processes said of it, where nothing else is given. */
   readonly witness?: Witness;
   readonly doubts?: Doubts;
-  /** Where the watermark may be. */
   readonly at?: readonly number[];
   readonly settings?: DaemonSettings;
   readonly stop?: (program: Program) => Promise<void>;
@@ -80,7 +74,6 @@ async function judgeLosses(scene: Scene, judging?: Judging): Promise<void> {
   await judge(scene, judging);
 }
 
-/** The stories in which steps are taken. */
 const stories: Readonly<Record<StoryName, (scene: Scene, failpoint: Failpoint) => Promise<number>>> = {
   async start(scene, failpoint) {
     const { lane, dataDir, dice, witness } = scene;
@@ -165,10 +158,7 @@ const stories: Readonly<Record<StoryName, (scene: Scene, failpoint: Failpoint) =
     return 2;
   },
 
-  /**
-   * A block off the chain is complete, and durable above a gap, before its child gives it away: the line is closed, what
-   * stands above the watermark is forgotten, and a new line begins.
-   */
+  /** A block off the chain is durable above a gap before its child gives it away: it is forgotten, and a new line begins. */
   async anew(scene, failpoint) {
     const { lane, dataDir, dice } = scene;
     const { node, chain } = lane.devnet;
@@ -263,7 +253,6 @@ const chainAnywhere: Story = async (scene) => {
   return crashes;
 };
 
-/** Killed before it has stopped. */
 const stopAnywhere: Story = async (scene) => {
   const { lane, dataDir, dice } = scene;
   lane.haveLateCollections();
@@ -325,7 +314,6 @@ function countOf(lane: Lane, code: number | string, program: Program): number {
   return 0;
 }
 
-/** Plays the story of a failpoint, or of a kill at any instant. Answers the number of crashes. Expected errors: `Verdict`. */
 export function play(lane: Lane, name: string, seed: number): Promise<number> {
   const random = randomKills.find((each) => each.name === name);
   return lane.withDirectory((dataDir) => {

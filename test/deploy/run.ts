@@ -19,7 +19,6 @@ const NAME = 'flow-collection-indexer';
 /** systemd's measure of what a service could do to the machine, times ten: 0 nothing, 100 everything. */
 const MAX_EXPOSURE = 20;
 
-/** Where a tool comes from that a machine may lack. */
 const sources: Readonly<Record<string, string>> = {
   'systemd-analyze': 'Debian: apt-get install systemd',
   'systemd-sysusers': 'Debian: apt-get install systemd',
@@ -44,7 +43,6 @@ interface Ran {
   readonly words: string;
 }
 
-/** Runs a tool that has to succeed. Expected errors: Failure. */
 function run(
   command: string,
   args: readonly string[],
@@ -62,7 +60,6 @@ function run(
   return { stdout: spawned.stdout, words };
 }
 
-/** A tool that has nothing to say. Expected errors: Failure. */
 function silent(command: string, args: readonly string[], how: Parameters<typeof run>[2] = {}): string {
   const { words } = run(command, args, how);
   if (words !== '') throw new Failure(`${command} ${args.join(' ')} says:\n${words}`);

@@ -1,8 +1,7 @@
 import { expect } from 'vitest';
 import type { LevelIndexStore } from '../../src/storage/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { SimulatedDatabase, SimulatedDisk } from '../simulation/SimulatedDisk.js';
-import type { WriteFate } from '../simulation/SimulatedDisk.js';
+import { SimulatedDatabase, SimulatedDisk, type WriteFate } from '../simulation/SimulatedDisk.js';
 import { MemoryDatabase } from '../support/memoryDatabase.js';
 import { commitThrough } from '../support/ranges.js';
 import { chainWith, seededCollection } from '../support/storeBlocks.js';
@@ -11,14 +10,10 @@ import type { Result } from './scenario.js';
 import { digestOf } from '../support/storeDigest.js';
 
 const LAST = 20;
-/** The write that fails. */
 const FAILS_AT = 10;
 const chain = chainWith(0, LAST + 1, (index) => [seededCollection(`p${index}`, 2)]);
 
-/**
- * A fault at the port to the database, in the words of the C library: the write that meets it is told as what it is, none follows it, and
- * what was durable before is all there when the store is opened again, whether or not the disk had the write.
- */
+/** A fault at the port is told in its own words, nothing follows it, and what was durable is there at the next open. */
 export async function throughPort(fault: string, says: RegExp): Promise<Result> {
   for (const isWritten of [false, true]) {
     const disk = new SimulatedDisk();

@@ -1,16 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { atEnd } from '../support/cleanup.js';
-import { runProgram, scratchDirectory, startProgram } from '../support/program.js';
-import type { RunAs } from '../support/program.js';
+import { runProgram, scratchDirectory, startProgram, type RunAs } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import { throughPort } from './failingPort.js';
@@ -18,7 +15,6 @@ import { expectRefusal } from './mending.js';
 import { openedAt } from './stage.js';
 import type { Result, Scenarios } from './scenario.js';
 
-/** Durable before the fault. */
 const BEFORE = 20;
 /** More than the write buffer holds: the database is at its next log, and its next table, long before. */
 const BEYOND = 700;
@@ -29,11 +25,9 @@ const NO_PAUSE = ['--disk-min-free-bytes', '0'];
 const startNode = (): Promise<DevnetHandle> =>
   devnetForTest({ seed: 42, profile: 'dense', startHead: BEFORE, paused: true, sealedLag: 0 });
 
-/** A fault that begins, and what ends it again. */
 type Fault = (dataDir: string, daemon: RunningDaemon) => Ended | Promise<Ended>;
 type Ended = () => void;
 interface How {
-  /** Default: a new one. */
   readonly dataDir?: string;
   readonly as?: RunAs | undefined;
 }

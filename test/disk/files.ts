@@ -52,7 +52,6 @@ const flippedIn =
   (bytes) =>
     files.flippedAt(partsOf(bytes)[part])(bytes);
 
-/** One file changed while no daemon runs. */
 function changed(kind: RegExp, expected: Expected, change: files.FileChange): Scenario {
   return async (stage) => {
     const dataDir = stage.killedStore();
@@ -73,7 +72,6 @@ function expectResult(result: Result, { outcome, from, to = from }: Expected): R
 /** Within the bodies. A damaged key would hide its record until the scrub comes to it. */
 const flippedInBodies = files.flippedAt(1 / 3);
 
-/** While no daemon runs. */
 const closed: Scenarios = {
   'CURRENT missing': changed(files.CURRENT, nothingLost, files.gone),
   'CURRENT empty': changed(files.CURRENT, nothingLost, files.holding('')),
@@ -167,5 +165,4 @@ const whileItRuns: Scenarios = {
   },
 };
 
-/** A file of the database is lost, cut or changed. */
 export const fileScenarios: Scenarios = { ...closed, ...whileItRuns };

@@ -5,8 +5,7 @@ import { RunningDaemon } from '../support/runningDaemon.js';
 import { rangesInWords } from '../../src/storage/index.js';
 import { storeFlags, storePath } from '../support/storeDump.js';
 import type { Result } from './scenario.js';
-import { KILLED } from './stage.js';
-import type { Stage } from './stage.js';
+import { KILLED, type Stage } from './stage.js';
 
 /** A refusal is one readable line, without a stack trace. */
 export function expectRefusal(stderr: string, ...says: readonly RegExp[]): void {
@@ -15,10 +14,7 @@ export function expectRefusal(stderr: string, ...says: readonly RegExp[]): void 
   for (const what of says) expect(stderr).toMatch(what);
 }
 
-/**
- * What an operator does with a data directory after damage: starts the daemon, and where it refuses, does what it says.
- * The end is a store equal to one that nothing happened to. `names`: what a refusal must name.
- */
+/** Starts the daemon after damage, and where it refuses, does what it says. `names`: what a refusal must name. */
 export async function fix(stage: Stage, dataDir: string, names: RegExp): Promise<Result> {
   const started = await stage.startAlone(dataDir);
   if (started instanceof RunningDaemon) {

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { expect } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { eventually, scratchDirectory, startProgram, type Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
 import {
   devnetForTest,
@@ -23,7 +22,6 @@ export const OLDEST = 20;
 export const SETTLED = 40;
 /** Up to here in the write-ahead log, a batch for each height, when the process is killed. */
 export const KILLED = 52;
-/** What the daemon goes on to, once it can. */
 export const FINAL = 60;
 
 /** The watermark with which a daemon has opened its store; -1: none. */
@@ -35,7 +33,6 @@ export function openedAt(program: Pick<Program, 'logs'>): number {
 /** Nobody listens there: a daemon that only serves what it has. */
 const nowhere = { address: '127.0.0.1:1' };
 
-/** A chain, the store of a daemon that was killed in the middle of it, and the store it should come to. */
 export class Stage {
   readonly #devnet: DevnetHandle;
   readonly #killed: string;
@@ -47,7 +44,6 @@ export class Stage {
     this.#reference = reference;
   }
 
-  /** By real daemons, whose devnet is gone at the end of the test or scenario around it. */
   static async set(): Promise<Stage> {
     const how = { seed: 41, profile: 'dense', startHead: OLDEST, paused: true, sealedLag: 0 } as const;
     const devnet = await devnetForTest(how);
@@ -74,7 +70,6 @@ export class Stage {
     return new Stage(devnet, killed, await dumpStore(faultless));
   }
 
-  /** A copy of the store that the killed daemon left behind. */
   killedStore(): string {
     const dataDir = scratchDirectory();
     // A socket cannot be copied, and is nobody's without its daemon.
@@ -82,7 +77,6 @@ export class Stage {
     return dataDir;
   }
 
-  /** Starts a daemon that has no node to ask: it serves, or it ends. */
   async startAlone(dataDir: string, ...flags: readonly string[]): Promise<RunningDaemon | Program> {
     const program = startProgram(startArguments(nowhere, dataDir, '--start-height', '0', ...flags));
     return listening(program).catch(() => program);
@@ -97,10 +91,7 @@ export class Stage {
     return { daemon, give: () => node.setFaults([]) };
   }
 
-  /**
-   * Asks for everything that a daemon may have: each answer is right, or says that the height is not indexed, or that it is
-   * healing. Gives the watermark, and how many answers said healing.
-   */
+  /** Asks for everything: each answer is right, or says that the height is not indexed, or healing. Gives how many said that. */
   async askEverything(daemon: RunningDaemon) {
     const { latestIndexed } = await daemon.status();
     const watermark = latestIndexed ?? -1;
@@ -123,10 +114,7 @@ export class Stage {
     return { watermark, refused };
   }
 
-  /**
-   * Lets a daemon go on to the end and proves its store equal to the faultless one. Gives the height it went on from.
-   * `isHealed`: a damaged block of a table may be left behind, of which nothing is read any more; `repair` drops it.
-   */
+  /** Proves the store equal to the faultless one. `isHealed`: a damaged block that nobody reads may be left, for `repair`. */
   async goesOn(dataDir: string, { isHealed = false } = {}): Promise<number> {
     const flags = ['--start-height', '0', '--stop-height', String(FINAL)];
     const program = startHere(startArguments(this.#devnet, dataDir, ...flags));

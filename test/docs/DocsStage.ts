@@ -3,7 +3,6 @@ import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
-/** A height that the pages name. */
 const NAMED_HEIGHT = 158_000_000;
 const ROOT = NAMED_HEIGHT - 50;
 const LAST = NAMED_HEIGHT + 50;
@@ -31,7 +30,6 @@ export async function setDocsStage() {
   const { body } = await daemon.api(`/v1/transactions/${transactionId}`);
   // The account index follows the blocks.
   await daemon.statusUntil(({ accountIndex }) => accountIndex.state === 'complete');
-  /** What stands for the placeholders of the pages, and for heights that other chains have. */
   const values: Readonly<Record<string, string>> = {
     NODE: node.address,
     HEIGHT: String(block.height),
@@ -43,7 +41,6 @@ export async function setDocsStage() {
   };
   return {
     node,
-    /** Of the daemon. */
     dataDir,
     values,
     /** The same chain in a store that no daemon uses, in a directory of its own. */
@@ -52,14 +49,12 @@ export async function setDocsStage() {
       await writeReferenceStore(other, blocksOf(node.chain, ROOT, LAST), { chainId: node.chain.chainId });
       return other;
     },
-    /** An address of the pages, as it is here. */
     addressOf: (url: string): string =>
       url
         .replace('http://127.0.0.1:7180', daemon.apiUrl)
         .replace('http://127.0.0.1:7182', daemon.metricsUrl)
         .replaceAll(/158000\d{3}/g, String(NAMED_HEIGHT))
         .replaceAll(/(?<=[/=])42\b/g, String(NAMED_HEIGHT)),
-    /** A file of this page's own. */
     scratchFile: (name: string): string => join(scratchDirectory(), name),
   };
 }

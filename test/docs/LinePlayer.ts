@@ -10,8 +10,7 @@ import { notRunHere, PROGRAM } from './commandCheck.js';
 import type { DocsStage } from './DocsStage.js';
 import { root } from './files.js';
 import { fill } from './placeholders.js';
-import { commandsIn } from './shell.js';
-import type { ShellLine } from './shell.js';
+import { commandsIn, type ShellLine } from './shell.js';
 
 /** What became of a line. `checked`: it was only held against the parser, with the reason. */
 export type Outcome =
@@ -28,7 +27,6 @@ const places = ['--network', '--data-dir', '--access-node', '--edi-node', '--con
 const RESTORE = 'restore';
 /** Commands that want a store which no daemon uses. */
 const atRest = ['verify', 'repair', 'rewind', 'forget'];
-/** Programs that change nothing. */
 const harmless =
   'flow-collection-indexer node python3 jq sort uniq head tail base64 sha256sum grep cat wc'.split(' ');
 const ENDLESS = ['--watch', '--follow'];
@@ -144,7 +142,6 @@ export class LinePlayer {
       : { kind: 'failed', what: `exit ${ended}, not ${code}: ${result.message}${result.err}` };
   }
 
-  /** The daemon itself, on the simulated network, until it listens; then it is told to stop. */
   async #start(words: readonly string[]): Promise<Outcome> {
     const own = withoutFlags(words.slice(1), places);
     const key = own.join(' ');

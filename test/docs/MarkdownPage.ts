@@ -2,7 +2,6 @@ import { readFileSync } from 'node:fs';
 import { join, posix } from 'node:path';
 import { anchorOf } from '../../docs/.vitepress/anchors.js';
 
-/** A block between fences. */
 export interface Fence {
   /** What stands behind the opening fence; empty for plain text. */
   readonly language: string;
@@ -11,9 +10,7 @@ export interface Fence {
   readonly line: number;
 }
 
-/** A Markdown file of the repository, taken apart. */
 export class MarkdownPage {
-  /** Path in the repository. */
   readonly file: string;
   /** Between fences, or indented. */
   readonly fences: readonly Fence[];
@@ -49,7 +46,6 @@ export class MarkdownPage {
     this.prose = prose.join('\n').replaceAll(/<!--.*?-->/gs, (comment) => comment.replaceAll(/[^\n]/g, ' '));
   }
 
-  /** What stands in backticks, with its line. */
   codeSpans(): { readonly text: string; readonly line: number }[] {
     return [...this.prose.matchAll(/(`+)(.+?)\1/gs)].map(({ 2: text = '', index }) => ({
       text: text.replaceAll(/\s+/g, ' ').trim(),

@@ -2,15 +2,11 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, posix, sep } from 'node:path';
 import { sitePath } from '../../docs/.vitepress/pages.js';
 
-/** What a built page shows between menu and footer. */
 type BuiltPage = ReturnType<typeof pageOf>;
 
-/** A site as it was built. */
 export class Site {
   readonly directory: string;
-  /** Paths of all files. */
   readonly files: readonly string[];
-  /** By path in the site. */
   readonly pages: ReadonlyMap<string, BuiltPage>;
 
   constructor(directory: string) {
@@ -29,7 +25,6 @@ export class Site {
     return readFileSync(join(this.directory, path), 'utf8');
   }
 
-  /** The page that a file of the repository becomes. */
   of(file: string): BuiltPage {
     const page = this.pages.get(builtPath(file));
     if (page === undefined) throw new Error(`${file} is not in the site`);

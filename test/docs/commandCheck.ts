@@ -1,7 +1,6 @@
 import { complaintAgainst } from './programCheck.js';
 import { complaintsAgainstFile, complaintsAgainstNpm, complaintsAgainstPaths } from './scriptCheck.js';
-import { commandsIn } from './shell.js';
-import type { ShellLine } from './shell.js';
+import { commandsIn, type ShellLine } from './shell.js';
 
 export const PROGRAM = 'flow-collection-indexer';
 
@@ -34,10 +33,7 @@ const ordinary = [
 
 const isCommandName = (word: string | undefined): boolean => /^[a-z]+$/.test(word ?? '');
 
-/**
- * What is wrong with a line of a page, without running it. Lines with their exit code 64 behind them are passed over: to
- * show a refusal is what they are for.
- */
+/** Without running it. Lines with exit code 64 behind them are there to show a refusal. */
 export async function complaintsAgainst(line: ShellLine): Promise<string[]> {
   if (line.comment.startsWith('64: ')) return [];
   const found = await Promise.all(commandsIn(line.text).map(complaintsAgainstCommand));

@@ -4,10 +4,7 @@ import { fill, shapes } from './placeholders.js';
 /** No command has this flag: a command line that is refused because of it alone is sound up to there. */
 const UNKNOWN_FLAG = '--no-flag-of-any-command';
 
-/**
- * What the real parser has to say against a command line of the program, and for `start` the real configuration; nothing is
- * done. `config`: a file that stands for the reader's own.
- */
+/** What the real parser has to say, and for `start` the real configuration (`config` stands for the reader's own file). */
 export async function complaintAgainst(
   words: readonly string[],
   config = 'config/mainnet.json',

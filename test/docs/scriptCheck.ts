@@ -26,7 +26,6 @@ function unknownFlags(path: string, args: readonly string[]): string[] {
     .map((flag) => `nothing in ${dirname(path)} reads --${flag}`);
 }
 
-/** What is wrong with running a file of the repository like that. */
 export function complaintsAgainstFile(path: string, args: readonly string[]): string[] {
   if (!existsSync(join(root, path))) return [`there is no ${path}`];
   return unknownFlags(path, args);
@@ -36,13 +35,11 @@ export function complaintsAgainstPaths(paths: readonly string[]): string[] {
   return paths.filter((path) => !existsSync(join(root, path))).map((path) => `there is no ${path}`);
 }
 
-/** `npm` commands that the pages may use, besides scripts. */
 const npmCommands = [
   ...['ci', 'test', 'install', 'pack', 'audit', 'view', 'publish', 'version', 'uninstall'],
   ...['update', 'prune', 'sbom'],
 ];
 
-/** What is wrong with an npm command line: the script, and the flags that the script is given. */
 export function complaintsAgainstNpm([command = '', ...rest]: readonly string[]): string[] {
   if (command !== 'run') return npmCommands.includes(command) ? [] : [`npm ${command} is not known here`];
   const [name = '', ...args] = rest.filter((word) => !['--silent', '-s', '--'].includes(word));

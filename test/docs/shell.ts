@@ -1,6 +1,5 @@
 import type { MarkdownPage } from './MarkdownPage.js';
 
-/** One command of a page. */
 export interface ShellLine {
   readonly file: string;
   readonly line: number;
@@ -12,7 +11,6 @@ export interface ShellLine {
   readonly isInline: boolean;
 }
 
-/** Fences that hold commands. */
 const shellLanguages = ['sh', 'bash', 'shell', 'console'];
 
 /** Programs by which a line in a fence without a language, or in running text, is known as a command. */

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { ChainGenerator } from '../../src/devnet/index.js';
-import type { ChainOptions } from '../../src/devnet/index.js';
+import { ChainGenerator, type ChainOptions } from '../../src/devnet/index.js';
 import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
 import type { AccountTransaction, BlockEntry } from '../../src/storage/index.js';
 import { runCommand } from '../support/commandLine.js';
@@ -22,7 +21,6 @@ const chain: readonly BlockEntry[] = blocksOf(new ChainGenerator(chainOptions), 
 }));
 
 const byAccount = transactionsByAccount(chain);
-/** Every account that occurs in the chain. */
 const addresses = [...byAccount.keys()];
 
 const documentOf = ({ id, place, blockId, collectionId, roles }: AccountTransaction) => ({

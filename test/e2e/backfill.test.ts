@@ -11,7 +11,7 @@ import {
 } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 
-const HISTORY = 600;
+const HISTORY = 400;
 const SEALED_LAG = 2;
 
 describe('history', () => {

@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { DevnetOptions } from '../../src/devnet/index.js';
-import { peakMemoryBytes } from '../support/processMemory.js';
 import { scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 
 const WINDOW = 64;
 const MAX_RESIDENT_BYTES = 300 * 1024 ** 2;
@@ -33,7 +31,7 @@ describe('catching up', () => {
       expect(metrics.value('heights_completed_total', { source: 'edi' })).toBeGreaterThan(0);
       expect(metrics.value('heights_completed_total', { source: 'requester' })).toBeGreaterThan(0);
       expect(metrics.sum('heights_completed_total')).toBe(HEIGHTS + 1);
-      expect(await peakMemoryBytes(daemon)).toBeLessThan(MAX_RESIDENT_BYTES);
+      expect(await daemon.peakMemoryBytes()).toBeLessThan(MAX_RESIDENT_BYTES);
       expect(await daemon.program.stop()).toBe(0);
       expect(await expectNoDamage(dataDir)).toMatchObject({ heights: HEIGHTS + 1 });
     },
@@ -44,7 +42,7 @@ describe('catching up', () => {
     const metrics = await daemon.reaches(200);
     expect(metrics.value('head_height')).toBe(100_000_000);
     expect(metrics.value('in_flight_heights')).toBeLessThanOrEqual(WINDOW);
-    expect(await peakMemoryBytes(daemon)).toBeLessThan(MAX_RESIDENT_BYTES);
+    expect(await daemon.peakMemoryBytes()).toBeLessThan(MAX_RESIDENT_BYTES);
     expect(await daemon.reasons()).toMatchObject([{ code: 'behind' }]);
     expect(await daemon.program.stop()).toBe(0);
   });

@@ -58,7 +58,6 @@ function expectRefusal({ code, stdout, stderr }: Outcome, expected: number, mess
   expect(stdout + stderr).not.toMatch(/\n {4}at |\.[jt]s:\d+:\d+/);
 }
 
-/** The heights of a store that no process uses. */
 async function storedHeights(dataDir: string): Promise<number[]> {
   const records = (await dumpStore(dataDir)).filter(([key]) => key[0] === 0x10);
   return records.map(([key]) => Number(key.readBigUInt64BE(1)));
@@ -67,7 +66,6 @@ async function storedHeights(dataDir: string): Promise<number[]> {
 const heights = (first: number, last: number) =>
   Array.from({ length: last + 1 - first }, (_, at) => first + at);
 
-/** Runs `start` to its end, without a process. */
 function runStart(node: { readonly address: string }, dataDir: string, ...flags: string[]): Promise<Outcome> {
   return runDaemonHere(startArguments(node, dataDir, ...flags));
 }

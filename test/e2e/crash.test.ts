@@ -2,10 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Lane } from '../crash/Lane.js';
 import { play } from '../crash/stories.js';
 
-/**
- * A sample; `npm run test:crash` dies hundreds of times (docs/crash-testing.md). It stands for
- * those steps at which a process leaves something behind that the next one must deal with.
- */
+/** Steps at which a process leaves something behind for the next one; `npm run test:crash` has hundreds (docs/crash-testing.md). */
 const sample: readonly (readonly [name: string, seed: number])[] = [
   ['rewind.batch.durable', 1],
   ['anew.called', 1],

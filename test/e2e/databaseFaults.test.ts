@@ -8,11 +8,7 @@ import { eventually, scratchDirectory } from '../support/program.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
-/**
- * Makes a superuser who signs in with a password, until the end of the test, at the server of `url`, which must be one of
- * ours: somebody else's keeps its rules. `url`: with the user and without the password, which `passwordFile` holds, for
- * PGPASSFILE; `hold` puts another one there.
- */
+/** A superuser who signs in with a password, which `passwordFile` holds, for PGPASSFILE; `hold` puts another one there. */
 async function passwordRole(url: string, name: string, password: string) {
   const { rows } = await asAdmin(url, 'SHOW hba_file');
   const { hba_file: rules } = rows[0] as { hba_file: string };
@@ -49,11 +45,7 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['workers'],
 ];
 
-/**
- * Waited for at the start, silent, or in the way of a process that leads, follows or reads:
- * test/integration/storage/postgresFaults.test.ts. Away: test/e2e/replica.test.ts. Behind a pooler:
- * test/integration/storage/postgresPoolers.test.ts.
- */
+/** Waited for, silent or in the way: test/integration/storage/postgresFaults.test.ts. Away: test/e2e/replica.test.ts. */
 describe('a database that says something else than what is asked', { timeout: 180_000 }, () => {
   const postgres = usePostgres({ isOwn: true });
 

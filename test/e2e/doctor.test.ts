@@ -38,7 +38,6 @@ async function examined([, ...flags]: readonly string[]) {
   return { code, verdicts, saying };
 }
 
-/** Everything in a folder, so that any change of it shows. */
 function fingerprint(folder: string): string {
   const hash = createHash('sha256');
   for (const name of readdirSync(folder).sort()) {

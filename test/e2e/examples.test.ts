@@ -17,7 +17,6 @@ const repository = join(import.meta.dirname, '..', '..');
 const example = (name: string): string => join(repository, 'docs', 'examples', name);
 const run = promisify(execFile);
 
-/** The machine has this program. */
 const has = (program: string, ...args: string[]): boolean => spawnSync(program, args).status === 0;
 const browsers = ['chromium', 'chromium-browser', 'google-chrome'];
 
@@ -82,8 +81,6 @@ it('docs/examples follow the index in each language that the machine has', async
     ...(has('go', 'version') && {
       Go: async () => expect(await printed('go', 'run', example('follow.go'))).toBe(expected),
     }),
-    ...(browser !== undefined && {
-      JavaScript: async () => expect(await shownBy(browser)).toBe(expected),
-    }),
+    ...(browser !== undefined && { JavaScript: async () => expect(await shownBy(browser)).toBe(expected) }),
   });
 });

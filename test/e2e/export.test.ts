@@ -17,7 +17,6 @@ const LAST = 300;
 const chainOptions = { seed: 11, rootHeight: ROOT, profile: 'mixed' } as const;
 const KILLS = 4;
 
-/** A data directory with the heights up to `LAST`. */
 async function filledDirectory(): Promise<string> {
   const dataDir = scratchDirectory();
   const chain = new ChainGenerator(chainOptions);
@@ -43,13 +42,11 @@ function readTo(path: string): number {
   return Number(heights.at(-1)?.[1] ?? 0);
 }
 
-/** The highest height that a directory of partitions has. */
 function partitionedTo(directory: string): number {
   const path = join(directory, 'manifest.json');
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as { to: number }).to : 0;
 }
 
-/** All files below a directory, with their digests. */
 function digests(directory: string): Record<string, string> {
   const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
   const files = entries

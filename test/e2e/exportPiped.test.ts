@@ -22,7 +22,6 @@ const root = join(import.meta.dirname, '..', '..');
 const run = promisify(execFile);
 const hasPython = spawnSync('python3', ['--version']).status === 0;
 
-/** The line of the page, for this store and database. */
 function lineOf(dataDir: string, database: string): string {
   const lines = shellLines(pageAt('docs/export.md')).map(({ text }) => text);
   const line = lines.find((text) => text.includes('| python3'))!.replaceAll('DATABASE', database);
@@ -30,7 +29,6 @@ function lineOf(dataDir: string, database: string): string {
   return `flow-collection-indexer() { ${program}; }; ${line}`;
 }
 
-/** Everything that was loaded, in the order of the chain. */
 async function loaded(database: string): Promise<string[]> {
   const query =
     'SELECT height, -1 AS at, line FROM block UNION ALL SELECT height, place, line FROM placed ORDER BY 1, 2';
@@ -40,7 +38,6 @@ async function loaded(database: string): Promise<string[]> {
   return stdout.trimEnd().split('\n');
 }
 
-/** The lines of an export above the last one. */
 function withoutClosing(text: string): string {
   return text.trimEnd().split('\n').slice(0, -1).join('\n');
 }

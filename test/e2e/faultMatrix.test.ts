@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { demandOf, everyCell } from '../matrix/cells.js';
-import { isDisturbed, play } from '../matrix/play.js';
-import type { CellResult } from '../matrix/play.js';
+import { isDisturbed, play, type CellResult } from '../matrix/play.js';
 
 /** One cell of each demand at least; `npm run test:matrix` plays all of them (docs/fault-matrix.md). */
 const sample: readonly string[] = [

@@ -1,10 +1,8 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { eventually, scratchDirectory, startProgram, type Program } from '../support/program.js';
 import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
 import { streamTopics } from '../support/streamedTopics.js';
 
 const TOP = 1_010;

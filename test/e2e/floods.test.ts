@@ -1,14 +1,11 @@
-import type { ServerHttp2Stream } from 'node:http2';
-import { constants } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
-import { peakMemoryBytes } from '../support/processMemory.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 
 /** One chain for both nodes. Execution data reaches the head. */
 const chain = { seed: 41, startHead: 120, paused: true, executionDataLag: -4 } as const;
@@ -38,10 +35,7 @@ function flood(stream: ServerHttp2Stream, message: (fromHeight: number) => Buffe
   });
 }
 
-/**
- * At the head of an honest node, a daemon's only feed of execution data turns into a flood, and the chain grows until it is
- * known as one. Then the flood is counted, the honest node makes the progress, and memory stays where it was.
- */
+/** A daemon's only feed of execution data turns into a flood: it is counted, the honest node makes the progress, and memory stays. */
 async function isOutlived(
   message: (honest: DevnetHandle, fromHeight: number) => Buffer,
   isKnown: (daemon: RunningDaemon, liar: string) => boolean | Promise<boolean>,
@@ -53,7 +47,7 @@ async function isOutlived(
   const flags = ['--start-height', '0', '--edi-node', liar, '--requester-backoff-max-ms', '1000'];
   const daemon = await startDaemon(startArguments(honest, dataDir, ...flags));
   await daemon.reaches(chain.startHead);
-  const before = await peakMemoryBytes(daemon);
+  const before = await daemon.peakMemoryBytes();
   await proxy.become({
     kind: 'impostor',
     answer: (stream, headers) => {
@@ -75,7 +69,7 @@ async function isOutlived(
   honest.node.head.advance(10);
   const latestHeight = honest.node.head.finalized;
   await daemon.reaches(latestHeight);
-  expect((await peakMemoryBytes(daemon)) - before).toBeLessThan(FLOOD_BYTES_MAX);
+  expect((await daemon.peakMemoryBytes()) - before).toBeLessThan(FLOOD_BYTES_MAX);
   await stopAndProve(daemon, dataDir, { firstHeight: 0, latestHeight, chainAt: () => honest.chain });
 }
 

@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { status } from '@grpc/grpc-js';
-import type { ServiceError } from '@grpc/grpc-js';
+import { status, type ServiceError } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
 import { atEnd } from '../support/cleanup.js';
@@ -10,12 +9,10 @@ import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const page = readFileSync(new URL('../../docs/grpc.md', import.meta.url), 'utf8');
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';
-/** The height that the page asks for. */
 const ROOT = 158_000_000;
 
 type Message = Readonly<Record<string, unknown>>;
 
-/** Every line of the page's shell blocks. */
 const shell = [...page.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block).join('');
 const functions = [...shell.matchAll(/^(\w+)\(\) \{/gm)].map(([, name = '']) => name);
 /** One call of the page, and the fields of its answer, or of the first of its answers, as it tells them. */

@@ -1,12 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
-import { get, request } from 'node:https';
-import type { RequestOptions } from 'node:https';
+import { get, request, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { credentials, Metadata } from '@grpc/grpc-js';
-import type { ChannelCredentials } from '@grpc/grpc-js';
+import { credentials, Metadata, type ChannelCredentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { atEnd } from '../support/cleanup.js';
@@ -25,11 +23,9 @@ import {
 } from '../support/secretFiles.js';
 import type { CertificateName } from '../support/secretFiles.js';
 
-/** What a client of a guarded port brings. */
 interface Brought extends Pick<RequestOptions, 'cert' | 'key' | 'method'> {
   readonly session?: Buffer;
   readonly token?: string;
-  /** The certificate that it trusts. */
   readonly trusts?: CertificateName;
 }
 
@@ -62,7 +58,6 @@ function askSecurely(
   });
 }
 
-/** Credentials of a gRPC client; the token goes with each call. */
 function grpcCredentials({ token, trusts = 'localhost', cert, key }: Brought = {}): ChannelCredentials {
   const [ca, own] = [readFileSync(certificateOf(trusts)), [key, cert] as (Buffer | undefined)[]];
   const channel = credentials.createSsl(ca, own[0] ?? null, own[1] ?? null);
@@ -75,7 +70,6 @@ function grpcCredentials({ token, trusts = 'localhost', cert, key }: Brought = {
   return credentials.combineChannelCredentials(channel, call);
 }
 
-/** SHA-256 of the certificate that a new connection is shown. */
 function fingerprintShown(port: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(
@@ -105,7 +99,6 @@ async function guarded(flags: (secrets: TestSecrets) => readonly string[]) {
   return { daemon, dataDir, secrets, port, grpcPort, client };
 }
 
-/** How a WebSocket ends, or `open` once it has answered. */
 function webSocket(port: number, protocols: readonly string[], token?: string): Promise<number | 'open'> {
   const headers = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const ca = readFileSync(certificateOf('localhost'));

@@ -51,7 +51,6 @@ function applied(name: string): readonly YamlMap[] {
 const podOf = (document: YamlMap): Yaml | undefined => at(document, 'spec', 'template', 'spec');
 const containerOf = (document: YamlMap): Yaml | undefined => at(podOf(document), 'containers', 0);
 
-/** The literals of a config map that kustomize makes. */
 function configMap(kustomization: YamlMap, name: string): Record<string, string> {
   const made = asList(kustomization['configMapGenerator']).find((entry) => at(entry, 'name') === name);
   const literals = asList(at(made, 'literals')).map((line) => asText(line).split(/=(.*)/s));

@@ -6,10 +6,8 @@ import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../..
 import type { StatusDocument } from '../../src/api/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
-import { violations } from '../support/schemaCheck.js';
-import type { JsonSchema } from '../support/schemaCheck.js';
+import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
+import { violations, type JsonSchema } from '../support/schemaCheck.js';
 import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 
 const ROOT = 100;
@@ -27,7 +25,6 @@ const blocks = blocksOf(chain, ROOT, HEAD);
 const full = blocks.filter(({ collections }) => collections.length > 0);
 const empty = blocks.filter(({ collections }) => collections.length === 0);
 const collections = blocks.flatMap((block) => block.collections);
-/** Distinct ids of each block, counted block by block. */
 const idsPerBlock = sum(blocks.map((block) => new Set(block.collections.map(({ id }) => id)).size));
 const distinctIds = new Set(collections.map(({ id }) => id)).size;
 
@@ -42,7 +39,6 @@ function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: SEALED_LAG, ...options });
 }
 
-/** A daemon that starts at the root, retries soon, and lets calls take as long as they like. */
 function daemonOn(devnet: DevnetHandle, ...flags: string[]): Promise<DaemonHere> {
   const patient = ['--requester-timeout-ms', '600000', '--requester-backoff-min-ms', '20'];
   const soon = ['--requester-backoff-max-ms', '100', '--start-height', 'root'];
@@ -56,7 +52,6 @@ async function schemaFaults(daemon: DaemonHere, status: StatusDocument): Promise
   return violations({ $ref: '#/components/schemas/Status' }, status, components.schemas);
 }
 
-/** Waits until nothing is in flight and the height is reached. */
 function settled(daemon: DaemonHere, height = HEAD): Promise<ScrapedMetrics> {
   return daemon.scrapeUntil(
     (metrics) =>
@@ -64,7 +59,6 @@ function settled(daemon: DaemonHere, height = HEAD): Promise<ScrapedMetrics> {
   );
 }
 
-/** Compares a list of metrics without labels at one look. */
 function expectValues(metrics: ScrapedMetrics, expected: Readonly<Record<string, number>>): void {
   const found = Object.fromEntries(Object.keys(expected).map((name) => [name, metrics.value(name)]));
   expect(found).toEqual(expected);
@@ -79,10 +73,7 @@ function seriesOf(metrics: ScrapedMetrics, name: string): Record<string, number>
   return Object.fromEntries(shown);
 }
 
-/**
- * Every call that the node has seen is counted, method by method, and each unary call that was answered has its latency.
- * Calls go on while one looks, so one looks until both sides agree.
- */
+/** Every call that the node has seen is counted, and each answered one has its latency. Calls go on while one looks. */
 async function expectCallsCounted(
   daemon: DaemonHere,
   devnet: DevnetHandle,
@@ -151,7 +142,11 @@ it('the requester alone, at the head counts what was asked, received and made du
   ];
   for (const name of ofFaults) expect(seriesOf(metrics, `${name}_total`)).toEqual({});
   expect(seriesOf(metrics, 'endpoint_state')).toEqual({ [`${devnet.address} healthy`]: 1 });
-  expectOneBatchCount(metrics);
+  // Three histograms of the same batches.
+  const batches = metrics.value('commit_heights_count');
+  expect(batches).toBeGreaterThan(0);
+  expect(batches).toBeLessThanOrEqual(blocks.length);
+  expectValues(metrics, { commit_duration_seconds_count: batches, commit_bytes_count: batches });
   expect(asked).toBeGreaterThanOrEqual(distinctIds);
   expect(metrics.value('process_resident_memory_bytes')).toBeGreaterThan(10_000_000);
   expect(metrics.value('nodejs_eventloop_lag_seconds')).toBeGreaterThanOrEqual(0);
@@ -179,145 +174,6 @@ it('the requester alone, at the head counts what was asked, received and made du
   for (const age of ages(moved)) expect(age).toBeLessThanOrEqual(sinceSeconds);
   expectValues(moved, { head_height: HEAD + 3, sealed_height: HEAD + 3 - SEALED_LAG, lag_heights: 0 });
   expect(await daemon.program.stop()).toBe(0);
-});
-
-/** Three histograms of the same batches: one entry per batch, at least one and at most one per height. */
-function expectOneBatchCount(metrics: ScrapedMetrics): void {
-  const batches = metrics.value('commit_heights_count');
-  expect(batches).toBeGreaterThan(0);
-  expect(batches).toBeLessThanOrEqual(blocks.length);
-  expect(metrics.value('commit_duration_seconds_count')).toBe(batches);
-  expect(metrics.value('commit_bytes_count')).toBe(batches);
-}
-
-it('execution data alone counts what came by the stream, and every refusal of it', async () => {
-  const devnet = await nodeWith({ sealedLag: 0, startHead: ROOT });
-  const daemon = await daemonOn(devnet, '--edi-only');
-  const method = 'SubscribeExecutionDataFromStartBlockHeight';
-  const several = full.filter((block) => new Set(block.collections.map(({ id }) => id)).size > 1);
-  const faults: readonly FaultRule['fault'][] = [
-    ...(['wrong_body', 'missing_chunk', 'swapped_chunks', 'truncated', 'other_body', 'extra_chunk'] as const),
-  ];
-  for (const [index, fault] of faults.entries()) {
-    // The head stops at the height of the fault: nothing behind it can be on its way.
-    const { height } = several[index * 2]!;
-    devnet.node.setFaults([{ method, fault, fromHeight: height, toHeight: height, times: 1 } as FaultRule]);
-    devnet.node.head.set(height);
-    await settled(daemon, height);
-    expect(devnet.node.faults.fired()).toEqual([1]);
-  }
-  devnet.node.setFaults([]);
-  devnet.node.head.set(HEAD);
-  const metrics = await settled(daemon);
-
-  expectValues(metrics, {
-    collections_requested_total: 0,
-    collection_request_to_receive_seconds_count: 0,
-    collection_requests_cancelled_total: 0,
-    collection_requests_held_back_total: 0,
-    collections_missing: 0,
-    height_queue_to_complete_seconds_count: blocks.length,
-    commit_heights_sum: blocks.length,
-    sealed_height: HEAD,
-  });
-  expectOneBatchCount(metrics);
-  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
-  expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
-  // A block that lists an id twice gets it twice.
-  expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({ edi: collections.length - idsPerBlock });
-  expect(collections.length).toBeGreaterThan(idsPerBlock);
-  expect(seriesOf(metrics, 'collection_receive_to_indexed_seconds_count')).toEqual({ edi: idsPerBlock });
-  expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
-    'edi id_mismatch': 1,
-    'edi wrong_block': 1,
-    'edi wrong_count': 2,
-    'edi wrong_order': 1,
-    'edi malformed': 1,
-  });
-  expect(seriesOf(metrics, 'stream_reopens_total')).toEqual({
-    'execution_data invalid': 5,
-    'execution_data malformed': 1,
-  });
-  expect(seriesOf(metrics, 'upstream_errors_total')).toEqual({
-    [`${devnet.address} ${method} malformed`]: 1,
-  });
-  await expectCallsCounted(daemon, devnet);
-
-  const advancedAtMs = performance.now();
-  devnet.node.head.advance();
-  await daemon.reaches(HEAD + 1);
-  const delivered = await daemon.scrapeUntil(
-    (scraped) =>
-      scraped.value('stream_age_seconds', { stream: 'execution_data' }) <=
-      (performance.now() - advancedAtMs) / 1_000,
-  );
-  expect(delivered.series('stream_age_seconds')).toHaveLength(3);
-  expect((await daemon.status()).sources).toMatchObject({
-    requester: { state: 'off', inFlight: 0 },
-    edi: { state: 'following', endpoint: devnet.address, height: HEAD + 1 },
-  });
-  expect(await daemon.health('/readyz')).toMatchObject({ status: 200, body: { ready: true } });
-});
-
-it('both sources counts the calls that the other source made needless, and the blocks that it passed over', async () => {
-  const stranger = await nodeWith({ chainId: 'flow-testnet' });
-  const devnet = await nodeWith({
-    sealedLag: 0,
-    executionDataLag: 1_000,
-    faults: [{ method: 'GetFullCollectionByID', fault: 'stall' }],
-  });
-  const flags = ['--access-node', stranger.address, '--ready-max-lag', '10'];
-  const daemon = await daemonOn(devnet, '--requester-concurrency', '12', ...flags);
-  const stuck = await daemon.scrapeUntil(
-    (metrics) =>
-      metrics.value('in_flight_heights') === full.length &&
-      metrics.value('heights_completed_total', { source: 'none' }) === empty.length &&
-      metrics.value('collection_requests_in_flight') >= 12,
-  );
-  const { requests } = devnet.node;
-  const watermark = (full[0]?.height ?? 0) - 1;
-  expectValues(stuck, {
-    latest_indexed_height: watermark,
-    head_height: HEAD,
-    lag_heights: HEAD - watermark,
-    collections_missing: distinctIds,
-    collections_requested_total: 12,
-    collection_requests_in_flight: 12,
-    in_flight_bytes: 0,
-    collection_requests_cancelled_total: 0,
-  });
-  await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(12);
-  expect(requests.count('GetFullCollectionByID')).toBe(12);
-  expect(seriesOf(stuck, 'foreign_nodes_total')).toEqual({ chain: 1 });
-  expect(seriesOf(stuck, 'endpoint_state')).toEqual({
-    [`${devnet.address} healthy`]: 1,
-    [`${stranger.address} foreign`]: 1,
-  });
-  const waiting = await daemon.health('/readyz');
-  expect(waiting).toMatchObject({ status: 503, body: { ready: false, reasons: [{ code: 'behind' }] } });
-  const [behind] = await daemon.reasons();
-  expect(behind).toMatchObject({ height: watermark });
-  expect(behind?.message).toContain(`${HEAD - watermark} heights behind the head ${HEAD}`);
-
-  devnet.node.head.executionDataLag = 0;
-  const metrics = await settled(daemon);
-  const asked = requests.count('GetFullCollectionByID');
-  // No call was ever answered: each was cancelled, and the node was told.
-  expectValues(metrics, {
-    collections_requested_total: asked,
-    collection_requests_cancelled_total: asked,
-    collection_requests_in_flight: 0,
-    collection_request_to_receive_seconds_count: 0,
-  });
-  await expect.poll(() => requests.inFlight('GetFullCollectionByID'), patience).toBe(0);
-  expect(seriesOf(metrics, 'heights_completed_total')).toEqual({ edi: full.length, none: empty.length });
-  expect(seriesOf(metrics, 'collections_received_total')).toEqual({ edi: collections.length });
-  const streamStart = requests.highestHeightAsked('SubscribeExecutionDataFromStartBlockHeight');
-  expect(metrics.value('execution_data_skipped_total')).toBe(
-    empty.filter(({ height }) => height >= streamStart).length,
-  );
-  expect(metrics.value('collection_requests_held_back_total')).toBeLessThanOrEqual(full.length);
-  expect(await daemon.health('/readyz')).toMatchObject({ status: 200 });
 });
 
 /** The page of metrics has each of the reference, with a text, and no other. */

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
-import type { DevnetOptions } from '../../src/devnet/index.js';
+import { ChainGenerator, consecutiveSporks, type DevnetOptions } from '../../src/devnet/index.js';
 import { identifierBytes } from '../../src/flow/index.js';
 import { blocksOf } from '../support/chainReference.js';
 import { runCommand } from '../support/commandLine.js';

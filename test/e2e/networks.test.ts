@@ -1,16 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { ServerHttp2Stream } from 'node:http2';
-import { constants } from 'node:http2';
+import { constants, type ServerHttp2Stream } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { seededRandom } from '../support/seededRandom.js';
-import { FaultProxy } from '../support/faultProxy.js';
-import type { Identity, Weather } from '../support/faultProxy.js';
-import { peakMemoryBytes } from '../support/processMemory.js';
+import { FaultProxy, type Identity, type Weather } from '../support/faultProxy.js';
 import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 
 /** Recovery unaided: within a minute of the fault's end. */
 const RECOVERY_MS = 60_000;
@@ -24,13 +20,11 @@ const identity = (name: string): Identity => ({
   cert: tls(`${name}-cert.pem`),
 });
 
-/** A daemon at the head of a node that it reaches through the proxy. */
 type Line = Awaited<ReturnType<typeof lineOf>>;
 
 interface LineOptions {
   readonly identity?: Identity;
   readonly weather?: Weather;
-  /** How the daemon is to call the proxy. */
   readonly address?: (port: number) => string;
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -65,7 +59,6 @@ async function proves({ daemon, dataDir, node: { chain, node } }: Line): Promise
   await stopAndProve(daemon, dataDir, whole);
 }
 
-/** The node is known not to answer. */
 function isMissed({ daemon }: Line): Promise<unknown> {
   const states = ['failing', 'set_aside', 'unknown'];
   return daemon.statusUntil(({ endpoints }) => endpoints.every(({ state }) => states.includes(state)));
@@ -112,7 +105,7 @@ describe('one bad weather after the other', () => {
       await errorsAtLeast(line.daemon, 'deadline', 2);
       line.proxy.thaw();
       await recovers(line);
-      const before = await peakMemoryBytes(line.daemon);
+      const before = await line.daemon.peakMemoryBytes();
       const used: number[] = [];
       for (let round = 1; round <= rounds; round += 1) {
         const spell: string[] = [];
@@ -131,7 +124,7 @@ describe('one bad weather after the other', () => {
         used.push(await usedBytes(line.daemon));
       }
       // The peak of many rounds says how late memory was collected; the least of many rounds, what is kept.
-      if (rounds < MANY_ROUNDS) expect((await peakMemoryBytes(line.daemon)) - before).toBeLessThan(96 * MIB);
+      if (rounds < MANY_ROUNDS) expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
       else {
         const third = Math.floor(rounds / 3);
         const [first, last] = [used.slice(0, third), used.slice(-third)].map((each) => Math.min(...each));
@@ -199,11 +192,11 @@ describe('messages without end', () => {
   it('are refused as soon as they are announced: memory stays where it was', async () => {
     const line = await lineOf();
     await recovers(line);
-    const before = await peakMemoryBytes(line.daemon);
+    const before = await line.daemon.peakMemoryBytes();
     await line.proxy.become({ kind: 'impostor', answer: gigabyte });
     line.node.node.head.advance(10);
     await errorsAtLeast(line.daemon, 'too_large', 5);
-    expect((await peakMemoryBytes(line.daemon)) - before).toBeLessThan(96 * MIB);
+    expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
     await line.proxy.become({ kind: 'fair' });
     await recovers(line);
     await proves(line);

@@ -1,19 +1,16 @@
 import { readdirSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { NetConnectOpts, Socket } from 'node:net';
+import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runCommand } from '../support/commandLine.js';
 import { beginCall, sessionOn } from '../support/http2Probe.js';
 import { runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { atEnd } from '../support/cleanup.js';
 
 const KEPT = 'Host: x\r\nConnection: keep-alive\r\n';
 const REQUESTS = {
-  /** Connects, and says nothing. */
   silent: '',
   /** Begins a request that it never ends. */
   slow: 'GET /livez HTTP/1.1\r\nHost:',
@@ -73,7 +70,6 @@ class Crowd {
   }
 }
 
-/** Nobody listens there. */
 const nowhere = { address: '127.0.0.1:1' };
 const withFiles = (limit: number) => ({ wrapper: ['bash', '-c', `ulimit -n ${limit}; exec "$@"`, 'bash'] });
 
@@ -89,7 +85,6 @@ const portsOf = ({ apiUrl, grpcAddress, metricsUrl }: RunningDaemon) => ({
   ...{ api: placeOf(apiUrl), grpc: placeOf(`http://${grpcAddress}`), metrics: placeOf(metricsUrl) },
 });
 
-/** Who comes to which port. */
 const crowds: Readonly<Record<string, readonly (readonly ['api' | 'grpc' | 'metrics', Manner])[]>> = {
   'silent ones at every port': [
     ['api', 'silent'],
@@ -109,7 +104,6 @@ const crowds: Readonly<Record<string, readonly (readonly ['api' | 'grpc' | 'metr
   ],
 };
 
-/** What the daemon owes its operator, whoever else is there. */
 async function isWell({ daemon, limit }: { readonly daemon: RunningDaemon; readonly limit: number }) {
   for (const path of ['/livez', '/readyz'] as const) expect((await daemon.health(path)).status).toBe(200);
   const before = (await daemon.scrape()).value('latest_indexed_height');
@@ -125,7 +119,6 @@ async function isWell({ daemon, limit }: { readonly daemon: RunningDaemon; reado
   expect(readdirSync(`/proc/${pid}/fd`).length).toBeLessThanOrEqual(limit - 8);
 }
 
-/** It stops in good order, and leaves a store without damage. */
 async function isSound(daemon: RunningDaemon, dataDir: string): Promise<void> {
   expect(await daemon.program.stop(), daemon.program.stderr).toBe(0);
   const verified = await runCommand(['verify', '--network', 'devnet', '--data-dir', dataDir]);

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
-import { unreadPipe, unreadSocket } from '../support/badOutputs.js';
-import type { OtherEnd } from '../support/badOutputs.js';
+import { unreadPipe, unreadSocket, type OtherEnd } from '../support/badOutputs.js';
 import { isOpen } from '../support/httpProbe.js';
 import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
 import type { Program, RunAs } from '../support/program.js';
@@ -17,7 +16,7 @@ import { smallChain } from '../support/smallChain.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
 import { matching } from '../support/refusal.js';
 
-const HEAD = 250;
+const HEAD = 120;
 /** Blocks after which a fault may strike, and blocks that must come after it. */
 const SOME_BLOCKS = 20;
 const chain = { startHead: HEAD, seed: 3, blockIntervalMs: 100 } as const;
@@ -47,9 +46,7 @@ const onOne = (end: OtherEnd) => ({
   },
 });
 
-/** The message of a loss. */
 const LOST = 'log lines were lost';
-/** Throws where nobody catches. */
 const BUG = { NODE_OPTIONS: '--import=data:text/javascript,setTimeout(()=>{throw%20Error(1)},4000)' };
 
 const NOBODY_READS = /^nobody reads it\. Look at/;

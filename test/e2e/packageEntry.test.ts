@@ -39,7 +39,6 @@ it('offers the job queue as an entry point of its own, by the package’s name, 
   });
 });
 
-/** Every file of `src`, with what stands in it. */
 function sources(folder = join(root, 'src')): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
     const path = join(folder, entry.name);
@@ -143,7 +142,6 @@ it('loads only for those who use it what few use, and nothing for its version', 
   expect(packagesOf(join(dist, 'jobqueue.js'))).toEqual([]);
 });
 
-/** The file of a command. */
 function partOf(name: string): string {
   return join(dist, built.find((file) => file.startsWith(join('parts', `${name}-`))) ?? name);
 }

@@ -22,7 +22,6 @@ const chain = new ChainGenerator(chainOptions);
 const blocks = new Map(blocksOf(chain, ROOT, TOP).map((block) => [block.height, block]));
 const withCollections = [...blocks.values()].filter(({ collections }) => collections.length > 0);
 
-/** A node whose head stands at TOP, all of it sealed. */
 function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
 }
@@ -33,7 +32,6 @@ function follower(devnet: DevnetHandle, dataDir: string, peer: string, ...flags:
 
 const FROM_ROOT = ['--start-height', 'root'];
 
-/** Calls by which a collection can be had. */
 const collectionMethods = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
 
 function collectionCalls({ node }: DevnetHandle): number {

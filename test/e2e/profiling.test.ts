@@ -14,7 +14,6 @@ const from = async (): Promise<string[]> =>
     ...['--start-height', '0'],
   );
 
-/** The functions that a profile names. */
 function functionsIn(path: string): string[] {
   const { nodes } = JSON.parse(readFileSync(path, 'utf8')) as {
     nodes: { callFrame: { functionName: string } }[];
@@ -22,7 +21,6 @@ function functionsIn(path: string): string[] {
   return nodes.map(({ callFrame }) => callFrame.functionName);
 }
 
-/** The options that the page shows, for this directory. */
 function options(flag: string, directory: string): string[] {
   const row = page.codeSpans().find(({ text }) => text.startsWith(flag) && text.includes('DIR'));
   return row!.text.replaceAll('DIR', directory).split(' ');

@@ -9,8 +9,7 @@ import { scratchDirectory } from '../support/program.js';
 import { stopAndProve } from '../support/provenStore.js';
 import { EventReader } from '../support/eventReader.js';
 import { probeOn } from '../support/grpcProbe.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
 import { storeFlags } from '../support/storeDump.js';
 import { refused } from '../support/refusal.js';
 

@@ -4,8 +4,7 @@ import { expect, it } from 'vitest';
 import { atEnd } from '../support/cleanup.js';
 import { inspectReaders } from '../support/inspector.js';
 import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, listening, startArguments, type RunningDaemon } from '../support/runningDaemon.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
 import { together } from '../support/together.js';
 

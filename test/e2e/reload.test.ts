@@ -1,13 +1,11 @@
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
 
 const RELOADED = 'configuration reloaded';
 
@@ -41,7 +39,6 @@ async function world(content: unknown, ...flags: readonly string[]): Promise<Wor
   };
 }
 
-/** What so many requests at once get. */
 async function statuses(daemon: DaemonHere, count: number): Promise<readonly number[]> {
   const answers = Array.from({ length: count }, () => daemon.api('/v1/blocks?height=5'));
   return (await Promise.all(answers)).map(({ status }) => status);

@@ -90,7 +90,6 @@ describe('readers that use a replica', { timeout: 120_000 }, () => {
   });
 });
 
-/** The database of the server that databases are made from. */
 function postgresOf(url: string): string {
   const its = new URL(url);
   its.pathname = '/postgres';

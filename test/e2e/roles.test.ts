@@ -10,7 +10,6 @@ import { rowsOfBlocks } from '../support/postgresServer.js';
 
 /** A leader that is lost is followed by another within so long; one that stops hands over in less. */
 const TAKEOVER_MS = 12_000;
-/** What a busy machine may add to it. */
 const SLACK_MS = 3_000;
 
 describe('several daemons on one database', { timeout: 120_000 }, () => {

@@ -20,7 +20,6 @@ const chain = { seed: 7, startHead: 20, paused: true } satisfies DevnetOptions;
 
 const unit = readFileSync(join(deployFolder, 'systemd/flow-collection-indexer.service'), 'utf8');
 
-/** Every value of a directive of the unit, in order. */
 const valuesOf = (name: string): string[] =>
   [...unit.matchAll(new RegExp(`^${name}=(.*)$`, 'gm'))].map(([, value = '']) => value);
 

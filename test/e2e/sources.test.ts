@@ -1,9 +1,8 @@
 import { daemonSettings } from '../../src/config/index.js';
 import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
-import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
-import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
+import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import { oddChain, writeReferenceStore } from '../support/chainReference.js';
 import { scratchDirectory } from '../support/program.js';
 import { expectNoDamage } from '../support/provenStore.js';
 import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
@@ -13,25 +12,13 @@ import { dumpStore, firstDifference } from '../support/storeDump.js';
 const ROOT = 1_000;
 const TOP = ROOT + 140;
 
-const odd = { ...profiles.mixed.odd, bigCollection: 301 };
-/** Every odd thing that the simulated chain knows, within few blocks, big collections included. */
-const chainOptions: ChainOptions = {
-  seed: 11,
-  rootHeight: ROOT,
-  profile: {
-    base: 'mixed',
-    odd: Object.fromEntries(Object.entries(odd).map(([kind, every]) => [kind, Math.ceil(every / 3)])),
-  },
-};
-const chain = new ChainGenerator(chainOptions);
-const blocks = blocksOf(chain, ROOT, TOP);
+const { options: chainOptions, chain, blocks } = oddChain(11, ROOT, TOP);
 const withCollections = blocks.filter(({ collections }) => collections.length > 0);
 const idsByHeight = new Map(
   blocks.map(({ height, collections }) => [height, collections.map(({ id }) => id)]),
 );
 const distinctIds = new Set([...idsByHeight.values()].flat());
 
-/** A node whose head stands at TOP, all of it sealed and executed. */
 function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
 }
@@ -73,7 +60,6 @@ function completed(metrics: ScrapedMetrics): { readonly requester: number; reado
   return { requester: by('requester'), edi: by('edi') };
 }
 
-/** Calls by which a collection can be had. */
 function collectionCalls({ node }: DevnetHandle): number {
   return ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction', 'GetTransactionsByBlockID'].reduce(
     (sum, method) => sum + node.requests.count(method),
@@ -82,11 +68,6 @@ function collectionCalls({ node }: DevnetHandle): number {
 }
 
 // Nodes that grant few streams, execution data that lags, other windows and budgets: the simulation.
-it('is tried with every odd block that the simulated chain knows', () => {
-  const found = new Set(blocks.flatMap(({ odd }) => odd));
-  expect([...oddKinds].filter((kind) => !found.has(kind))).toEqual([]);
-});
-
 it('the requester alone with a node of the first days: no streams, no full collections, no version', async () => {
   const devnet = await nodeWith({
     streams: false,
@@ -120,5 +101,6 @@ it('execution data alone, from a node that leaves out the root block and system 
   expect(completed(metrics)).toEqual({ requester: 0, edi: withCollections.length });
   expect(collectionCalls(devnet)).toBe(0);
   expect(metrics.value('collections_requested_total')).toBe(0);
+  expect(metrics.value('stream_age_seconds', { stream: 'execution_data' })).toBeLessThan(60);
   await expectTheStore(dataDir);
 });

@@ -1,8 +1,7 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
-import { programPath, scratchDirectory, startProgram } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { programPath, scratchDirectory, startProgram, type Program } from '../support/program.js';
 import { daemonOn, devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
 
 const ROOT = 100;

@@ -3,8 +3,7 @@ import { ChainGenerator, consecutiveSporks, startDevnet } from '../../src/devnet
 import type { DevnetOptions } from '../../src/devnet/index.js';
 import { lastingPort } from '../support/lastingPort.js';
 import { scratchDirectory } from '../support/program.js';
-import { proveStore, stopAndProve } from '../support/provenStore.js';
-import type { ExpectedStore } from '../support/provenStore.js';
+import { proveStore, stopAndProve, type ExpectedStore } from '../support/provenStore.js';
 import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
 
 const LAST = 99;
@@ -31,7 +30,6 @@ function sporkRecords(before: DevnetOptions, after: DevnetOptions): object[] {
   ];
 }
 
-/** The command line of a daemon on several nodes. */
 function argumentsFor(
   nodes: readonly { readonly address: string }[],
   dataDir: string,

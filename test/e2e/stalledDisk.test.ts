@@ -15,10 +15,7 @@ const FURTHER_HEIGHTS = 4;
 /** File numbers ahead of LevelDB's own: its next log is one of them. */
 const TRAPS = 60;
 
-/**
- * Makes a disk that hangs: LevelDB opens its next log, finds a pipe that nobody reads, and does not come back. Call while
- * the store is open: at an open the pipes would be taken for logs.
- */
+/** A disk that hangs: LevelDB's next log is a pipe that nobody reads. Not before the store is open: it would take them for logs. */
 function trap(store: string): string[] {
   const numbers = readdirSync(store).map((name) => Number.parseInt(name, 10) || 0);
   const next = Math.max(...numbers) + 1;

@@ -4,7 +4,6 @@ import { scratchDirectory, startProgram } from '../support/program.js';
 import { devnetForTest, startArguments, startHere } from '../support/runningDaemon.js';
 import { usePostgres } from '../support/storeKinds.js';
 
-/** Nothing listens there. */
 const CLOSED = '127.0.0.1:1';
 
 interface Places {
@@ -15,7 +14,6 @@ interface Places {
 }
 
 interface Wait {
-  /** Default: one that answers. */
   readonly node?: (places: Places) => string;
   readonly flags?: (places: Places) => readonly string[];
   readonly sees: RegExp;

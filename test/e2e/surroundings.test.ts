@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest';
 import { runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
 
-/** Indexes a few blocks of a simulated network in these surroundings, to the stop height. */
 async function indexed(environment: Readonly<Record<string, string>>, wrapper: readonly string[] = []) {
   const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true, hashedIds: true });
   const dataDir = join(scratchDirectory(), 'data');

@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, programPath, startProgram } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { eventually, programPath, startProgram, type Program } from '../support/program.js';
 import { ServedChain } from '../support/servedChain.js';
 import { smallChain } from '../support/smallChain.js';
 

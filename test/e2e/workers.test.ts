@@ -10,7 +10,6 @@ import { storeFlags } from '../support/storeDump.js';
 const HISTORY = 2_300;
 /** A range of a worker that died runs again within so long. */
 const TAKEOVER_MS = 12_000;
-/** What a busy machine may add to it. */
 const SLACK_MS = 5_000;
 
 interface Listed {

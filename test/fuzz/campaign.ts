@@ -1,5 +1,4 @@
-import { shown, Choices } from './target.js';
-import type { FuzzTarget } from './target.js';
+import { shown, Choices, type FuzzTarget } from './target.js';
 
 /** One input may take so long; beyond it counts as a hang. */
 export const HANG_MS = 1_000;
@@ -34,10 +33,7 @@ export interface CampaignOptions {
   readonly onLastInput?: () => void;
 }
 
-/**
- * Feeds so many inputs into a target; ends at the first finding. Rejections and exceptions that nobody caught count as
- * findings of the input under way.
- */
+/** Ends at the first finding. What nobody caught counts as a finding of the input under way. */
 export async function campaign(
   target: FuzzTarget,
   options: CampaignOptions,

@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCommandLine } from '../../src/cli/index.js';
-import { daemonSettings, devnetSettings, flagOf } from '../../src/config/index.js';
-import type { Settings } from '../../src/config/index.js';
+import { daemonSettings, devnetSettings, flagOf, type Settings } from '../../src/config/index.js';
 import { scratchDirectory } from '../support/program.js';
 import { recordingTerminal } from '../support/terminal.js';
 import { list, misspelt, oddText } from './mutation.js';
@@ -13,10 +12,7 @@ import type { Choices, FuzzTarget, Outcome, Refusals } from './target.js';
 const flagsOf = (settings: Settings): string[] =>
   Object.entries(settings).map(([key, definition]) => `--${flagOf(key, definition)}`);
 
-/**
- * The commands, their flags, and an ending that keeps each from doing its work whatever stands before it, even where a flag
- * without a value swallows the first word of the ending.
- */
+/** With an ending that keeps each from doing its work, even where a flag without a value swallows its first word. */
 const commands: Readonly<Record<string, { flags: readonly string[]; ending: readonly string[] }>> = {
   start: { flags: flagsOf(daemonSettings), ending: ['--window', '0'] },
   devnet: { flags: flagsOf(devnetSettings), ending: ['--port', 'none'] },

@@ -1,5 +1,4 @@
-import { constants } from 'node:http2';
-import type { ClientHttp2Session, IncomingHttpHeaders } from 'node:http2';
+import { constants, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
 import { connect } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
 import { hasSoundHttp2 } from '../../src/api/index.js';
@@ -8,8 +7,7 @@ import { tcpServer } from '../support/httpProbe.js';
 import { grpcOver } from '../support/servedOverGrpc.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
 import { FIRST, ids, range, servedStore } from './servedBlocks.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
+import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
 
 const ACCESS = '/flow.access.AccessAPI';
 const methods = [
@@ -57,10 +55,7 @@ const BUSY = 8;
 /** How long all calls may be taken by callers who are gone: the five seconds of silence that tell, and some more. */
 const FULL_AT_MOST_MS = 8_000;
 
-/**
- * The gRPC port: calls in good HTTP/2 with whatever in them, and conversations that were spoilt on the way, where those do not
- * abort any HTTP/2 server of this Node.js.
- */
+/** Calls in good HTTP/2 with whatever in them, and conversations spoilt on the way, where those do not abort Node.js itself. */
 export const grpcTarget: FuzzTarget = { name: 'grpc', share: 12, concurrency: 16, open: openServer };
 
 async function openServer(): Promise<Run> {
@@ -103,10 +98,7 @@ async function openServer(): Promise<Run> {
     return `call: ${code}`;
   };
 
-  /**
-   * After whatever came, a call in good order is answered: on a connection that no odd call beside it can bring down. The calls of
-   * those who broke the protocol and left count until they have been silent for a while; until then it may be refused.
-   */
+  /** A call in good order is answered, whatever came; refused only while callers that have left still count. */
   const insistServing = async (): Promise<void> => {
     const session = connected(port);
     const ping = await callOn(session, `${ACCESS}/Ping`, { body: framedMessage(new Uint8Array(0)) });
@@ -173,7 +165,6 @@ function fieldOf(name: string, { headers, trailers }: Answer): string | undefine
   return found === undefined ? undefined : String(found);
 }
 
-/** A message with the five bytes that gRPC puts before it. */
 function framedMessage(message: Uint8Array, { compressed = 0, length = message.length } = {}): Buffer {
   const prefix = Buffer.alloc(5);
   prefix[0] = compressed;

@@ -3,13 +3,11 @@ import { atEnd } from '../support/cleanup.js';
 import { apiServerOver, metricsServerOver } from '../support/servedChain.js';
 import { list, misspelt, mutated, noise, oddText } from './mutation.js';
 import { chain, FIRST, ids, range, servedStore } from './servedBlocks.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
+import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
 
 /** Every status that a request can deserve; 500 is none of them. */
 const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
 
-/** Our two HTTP servers, over sockets, with whatever bytes. */
 export const httpTarget: FuzzTarget = { name: 'http', share: 60, concurrency: 16, open: openServers };
 
 async function openServers(): Promise<Run> {
@@ -33,7 +31,6 @@ async function openServers(): Promise<Run> {
   };
 }
 
-/** The first answer; of a whole request also its body. */
 function judge(answer: Buffer, whole: boolean, input: () => unknown): Outcome {
   const text = answer.toString('latin1');
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1]);

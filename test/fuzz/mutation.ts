@@ -70,7 +70,6 @@ export function oddText(choices: Choices): string {
   ])();
 }
 
-/** A text with a few characters changed, left out or doubled. */
 export function misspelt(choices: Choices, text: string): string {
   let result = text;
   for (let left = choices.few(3); left > 0; left -= 1) {

@@ -1,8 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import { proofDocument } from '../../src/api/index.js';
-import type { LookupKind } from '../../src/api/index.js';
-import { WireError } from '../../src/flow/index.js';
-import type { Identifier } from '../../src/flow/index.js';
+import { proofDocument, type LookupKind } from '../../src/api/index.js';
+import { WireError, type Identifier } from '../../src/flow/index.js';
 import { BlockProver, checkDocument, checkStoredProof } from '../../src/proof/index.js';
 import { readProtocolState } from '../../src/proof/committee/protocolState.js';
 import { checkProof, Misfit } from '../support/bothCheckers.js';
@@ -12,8 +10,7 @@ import { recordedSnapshot } from '../support/proofData.js';
 import { recordedBlocks } from '../support/provenBlocks.js';
 import { transactionIds } from '../support/smallChain.js';
 import { changedJson, mutated } from './mutation.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
+import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
 
 const CHAIN = 'flow-localnet';
 const FIRST = 100;

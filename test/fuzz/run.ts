@@ -8,8 +8,7 @@
 //   npm run test:fuzz -- --report fuzz.json             (how many inputs, how many findings)
 
 import { Worker } from 'node:worker_threads';
-import { HANG_MS, Phase } from './campaign.js';
-import type { campaign, Tally } from './campaign.js';
+import { HANG_MS, Phase, type campaign, type Tally } from './campaign.js';
 import { targets } from './targets.js';
 import type { FuzzTarget } from './target.js';
 import { chosenFrom, conclude, wholeNumber } from '../support/campaign.js';

@@ -3,8 +3,7 @@ import { join } from 'node:path';
 import { parseSporkTable } from '../../src/access/pool/sporks/sporkTable.js';
 import { methodNames, parseFaults } from '../../src/devnet/index.js';
 import { changedJson, misspelt, mutated } from './mutation.js';
-import { insist, toldOperator } from './target.js';
-import type { Choices, FuzzTarget, Outcome } from './target.js';
+import { insist, toldOperator, type Choices, type FuzzTarget, type Outcome } from './target.js';
 
 const root = join(import.meta.dirname, '../..');
 const sporks: unknown = JSON.parse(readFileSync(join(root, 'config/sporks.json'), 'utf8'));

@@ -1,5 +1,4 @@
-import { OperatorError } from '../../src/runtime/index.js';
-import type { ExitReason } from '../../src/runtime/index.js';
+import { OperatorError, type ExitReason } from '../../src/runtime/index.js';
 import { seededRandom } from '../support/seededRandom.js';
 
 /** Choices of one input; the same seed, target and case give the same ones. */
@@ -55,10 +54,7 @@ export interface FuzzTarget {
   open(): Run | Promise<Run>;
 }
 
-/**
- * Makes one input of the choices and feeds it in. Returns what became of it; throws where that is not what it must be,
- * with a message that shows the input.
- */
+/** Feeds in one input made of the choices. Throws, with the input shown, where what became of it is not what it must be. */
 export type Run = (choices: Choices) => Outcome | Promise<Outcome>;
 
 export function insist(holds: boolean, property: string, input: () => unknown): asserts holds {
@@ -73,10 +69,7 @@ export function shown(input: unknown): string {
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}… (${text.length} characters)` : text;
 }
 
-/**
- * What every message to a caller or an operator has to be: one or a few sentences that can be shown in a terminal or a log,
- * however wild the input was.
- */
+/** A message that can be shown in a terminal or a log, however wild the input was. */
 export function insistReadable(message: string, input: () => unknown): void {
   insist(message.length >= 10, `a refusal says nothing: ${JSON.stringify(message)}`, input);
   insist(message.length <= 1_500, `a refusal repeats the input at length (${message.length})`, input);

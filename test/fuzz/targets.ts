@@ -9,8 +9,7 @@ import { httpTarget } from './http.js';
 import { list, misspelt, oddText } from './mutation.js';
 import { fullBlockTarget, proofDocumentTarget, protocolStateTarget } from './proofs.js';
 import { tableTarget } from './tables.js';
-import { insist, toldOperator } from './target.js';
-import type { Choices, FuzzTarget, Outcome } from './target.js';
+import { insist, toldOperator, type Choices, type FuzzTarget, type Outcome } from './target.js';
 import { webSocketTarget } from './webSocket.js';
 import { wireTarget } from './wire.js';
 

@@ -3,14 +3,12 @@ import { atEnd } from '../support/cleanup.js';
 import { apiServerOver } from '../support/servedChain.js';
 import { mutated, oddText } from './mutation.js';
 import { chain, range, servedStore } from './servedBlocks.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzTarget, Run } from './target.js';
+import { insist, insistReadable, type Choices, type FuzzTarget, type Run } from './target.js';
 
 const codes: ReadonlySet<unknown> = new Set([400, 404, 429]);
 /** Behind which nothing of what was sent is unanswered. */
 const LAST = '{"action":"list_subscriptions"}';
 
-/** Flow's WebSocket API, with messages that are almost right, and others. */
 export const webSocketTarget: FuzzTarget = { name: 'webSocket', share: 10, concurrency: 8, open: openServer };
 
 interface Answer {

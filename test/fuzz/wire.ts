@@ -3,8 +3,7 @@ import * as flow from '../../src/flow/index.js';
 import type { Identifier } from '../../src/flow/index.js';
 import { block, blockFields, scrambled, transaction, transactionFields } from '../support/flowWire.js';
 import { mutated, noise } from './mutation.js';
-import { insist, insistReadable } from './target.js';
-import type { Choices, FuzzTarget, Run } from './target.js';
+import { insist, insistReadable, type Choices, type FuzzTarget, type Run } from './target.js';
 
 const POOL = 64;
 const POOL_SEED = 4;

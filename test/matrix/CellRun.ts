@@ -5,8 +5,7 @@ import { startDevnet } from '../../src/devnet/index.js';
 import type { DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
 import { HousedProgram } from '../support/HousedProgram.js';
-import { listening, startArguments } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
+import { listening, startArguments, type DaemonHere } from '../support/runningDaemon.js';
 import type { Cell } from './cells.js';
 import { ORDINARY } from './expectations.js';
 import { MAX_MESSAGE } from './faults.js';
@@ -95,7 +94,6 @@ export class CellRun {
     this.#program = this.#start();
   }
 
-  /** Once it listens. */
   get daemon(): DaemonHere {
     if (this.#daemon === undefined) throw new Error(`the daemon does not listen: ${this.#program.stderr}`);
     return this.#daemon;
@@ -149,7 +147,6 @@ export class CellRun {
     }
   }
 
-  /** Switches the fault on, for good. */
   fault(watermark = -1): void {
     const { struck } = this.cell.subject;
     this.#set([...this.#normal, ...struck.flatMap((method) => this.cell.fault.rulesFor(method))], watermark);
@@ -184,7 +181,6 @@ export class CellRun {
     return this.cell.phase === 'catching up' || Math.abs(this.#head() - watermark) <= TIP_LAG;
   }
 
-  /** What is a cause, among what the daemon says. */
   causes({ reasons }: Look): Look['reasons'] {
     return reasons.filter(({ code }) => !ORDINARY[this.cell.phase].includes(code));
   }

@@ -1,11 +1,8 @@
 import { methods } from '../../src/devnet/index.js';
 import { seededRandom } from '../support/seededRandom.js';
-import { expectationOf, kindFor } from './expectations.js';
-import type { Expectation } from './expectations.js';
-import { matrixFaults } from './faults.js';
-import type { FaultClass, MatrixFault } from './faults.js';
-import { subjects } from './subjects.js';
-import type { Phase, Subject } from './subjects.js';
+import { expectationOf, kindFor, type Expectation } from './expectations.js';
+import { matrixFaults, type FaultClass, type MatrixFault } from './faults.js';
+import { subjects, type Phase, type Subject } from './subjects.js';
 
 export interface Cell {
   /** `METHOD/FAULT/PHASE/MODE/WAY`, without blanks. */

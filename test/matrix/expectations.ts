@@ -2,7 +2,6 @@ import type { ReadinessCode } from '../../src/observability/index.js';
 import type { FaultClass } from './faults.js';
 import type { Subject, Told } from './subjects.js';
 
-/** What a cell may end in. */
 export interface Expectation {
   /** Something honest is left, or nothing is wrong: the watermark must go on. Else it may, or the cause is told. */
   readonly mustProgress: boolean;

@@ -31,11 +31,9 @@ export interface MatrixFault {
   readonly rulesFor: (method: DevnetMethod) => readonly FaultRule[];
 }
 
-/** What the node says where it refuses. */
 export const REFUSAL_WORDS = 'the database of this node is locked';
 /** The daemon takes no larger message in these tests; `oversized` sends one of 8 MiB. */
 export const MAX_MESSAGE = '4MiB';
-/** Higher than any head of these tests. */
 export const FALSE_ROOT = 1_000_000;
 
 /** Every status is an answer; but these are what a lost connection, or a deadline, ends with as well. */
@@ -77,7 +75,6 @@ function status(code: StatusName): Effect {
   return { fault: 'error', code, message: REFUSAL_WORDS };
 }
 
-/** Every fault of the devnet, with the parameters that make it bite. */
 const faultsByKind: Readonly<Record<FaultKind, readonly MatrixFault[]>> = {
   error: [
     ...errors.map((code) => fault(code, OUTAGES.includes(code) ? 'outage' : 'refusal', status(code))),

@@ -1,11 +1,9 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { messageOf } from '../../src/runtime/index.js';
 import type { Cell } from './cells.js';
-import { CellRun, isFromTheStart, pause } from './CellRun.js';
-import type { Look } from './CellRun.js';
+import { CellRun, isFromTheStart, pause, type Look } from './CellRun.js';
 import { OF_THE_CHAIN, ORDINARY, WORDS } from './expectations.js';
 
-/** The promises, in milliseconds. */
 const PROGRESS_WITHIN_MS = 15_000;
 const CAUSE_WITHIN_MS = 10_000;
 /** A look takes its time, and others have theirs. */
@@ -99,7 +97,6 @@ interface Cause extends Readonly<ReturnType<CellRun['causes']>[number]> {
   readonly faultAtMs: number;
 }
 
-/** Watches the daemon of a cell, and notes what it fails in. */
 class Trial {
   readonly #run: CellRun;
   readonly #failures: Failure[];
@@ -257,7 +254,6 @@ class Trial {
     return undefined;
   }
 
-  /** A right one. */
   #causeIn(look: Look): ReturnType<CellRun['causes']>[number] | undefined {
     return this.#run.causes(look).find(({ code }) => this.#run.cell.expected.codes.includes(code));
   }

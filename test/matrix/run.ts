@@ -8,10 +8,8 @@
 //     --list           names the cells, and plays none
 //     --report FILE    writes the result as JSON
 import { conclude, isLane, serveWork, textOf, wholeNumber, workOff, WORKERS } from '../support/campaign.js';
-import { everyCell, sampleOf } from './cells.js';
-import type { Cell } from './cells.js';
-import { isDisturbed, play } from './play.js';
-import type { CellResult } from './play.js';
+import { everyCell, sampleOf, type Cell } from './cells.js';
+import { isDisturbed, play, type CellResult } from './play.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
 /** What each leaves behind in its process adds up. */

@@ -21,17 +21,13 @@ const IMAGE_FOLDERS = /(?<![\w.$}/-])\/(?=(?:app|data|opt|usr\/local)\b)/g;
 /** An absolute path that is left after that would be one of this machine. */
 const OUTSIDE = /(?<![\w.$}/-])\/\w/;
 
-/** What a stage of the build has become: a folder in place of its file system. */
 interface Stage {
   readonly root: string;
   workdir: string;
   readonly environment: Record<string, string>;
 }
 
-/**
- * Carries out a Dockerfile without Docker: its steps run as they stand there, in order, in a folder for each stage, whose
- * paths take the place of the image's. What only root in an image can do (`chown`) is noted instead.
- */
+/** Carries out a Dockerfile without Docker, in a folder for each stage. What only root can do (`chown`) is noted instead. */
 export class DockerfileRun {
   readonly #dockerfile: Dockerfile;
   readonly #context: string;
@@ -53,13 +49,11 @@ export class DockerfileRun {
     writeFileSync(join(this.#bin, 'chown'), shim, { mode: 0o755 });
   }
 
-  /** The last stage: what the image is made of. */
   get image(): Stage {
     if (this.#stage === undefined) throw new Error('the Dockerfile has no stage');
     return this.#stage;
   }
 
-  /** A path of the image, here. */
   path(ofImage: string): string {
     return this.#here(ofImage, this.image);
   }
@@ -121,7 +115,6 @@ export class DockerfileRun {
     }
   }
 
-  /** The words of an instruction, with what ARG has set. */
   #expanded(instruction: Instruction): string[] {
     return instruction.getExpandedArguments().map((argument) => this.#filledIn(argument.getValue()));
   }

@@ -19,7 +19,6 @@ it('builds an image, step by step as it stands there, whose command indexes and 
   const build = new DockerfileRun({ context: root });
   await build.build();
 
-  // What the image is, to who runs it.
   expect(build.user).toBe('node');
   expect(build.owners).toEqual({ '/data': 'node:node' });
   expect(statSync(build.path('/data')).mode & 0o777).toBe(0o700);

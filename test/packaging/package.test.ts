@@ -4,8 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
-import { scratchDirectory, startProgram } from '../support/program.js';
-import type { Program } from '../support/program.js';
+import { scratchDirectory, startProgram, type Program } from '../support/program.js';
 import { listening, startArguments } from '../support/runningDaemon.js';
 
 const run = promisify(execFile);

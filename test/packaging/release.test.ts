@@ -92,7 +92,6 @@ describe('npm run release', { timeout: 300_000 }, () => {
     expect(context.filter((file) => /^(?:test|node_modules|dist)\//.test(file))).toEqual([]);
   });
 
-  /** A clone of what is committed, with changes. */
   async function clone(changes: Readonly<Record<string, (text: string) => string>>): Promise<string> {
     const folder = join(scratchDirectory(), 'clone');
     await run('git', ['clone', '--quiet', '--no-hardlinks', '--depth', '1', `file://${root}`, folder]);

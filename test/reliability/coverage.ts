@@ -8,8 +8,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative, sep } from 'node:path';
-import { LEAST_PERCENT, MEASURED } from './results.js';
-import type { RoomCoverage } from './results.js';
+import { LEAST_PERCENT, MEASURED, type RoomCoverage } from './results.js';
 import { conclude } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 

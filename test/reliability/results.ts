@@ -8,14 +8,12 @@ export const MEASURED: readonly string[] = ['jobqueue', 'collections', 'storage'
 /** Of lines, and of branches, that the unit and integration tests must take in each of them. */
 export const LEAST_PERCENT = 95;
 
-/** How much of a room the tests take, in percent. */
 export interface RoomCoverage {
   readonly room: string;
   readonly lines: number;
   readonly branches: number;
 }
 
-/** A planted bug, and what found it. */
 export interface PlantedBug {
   readonly name: string;
   /** The seeds of the simulation that it took to find it; `null`: none did. */

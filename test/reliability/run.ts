@@ -11,8 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { reliabilityPage } from './page.js';
 import { outcomeIn, proofs, reportTo } from './proofs.js';
-import { pagePath, readResults, writeResults } from './results.js';
-import type { PlantedBug, RoomCoverage } from './results.js';
+import { pagePath, readResults, writeResults, type PlantedBug, type RoomCoverage } from './results.js';
 import { chosenFrom } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 

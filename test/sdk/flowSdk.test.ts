@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs';
 import * as sdk from '@onflow/sdk';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { oddKinds } from '../../src/devnet/index.js';
-import type { GeneratedBlock } from '../../src/devnet/index.js';
-import { decodeBlock, decodeTransaction } from '../../src/flow/index.js';
-import type { TransactionSignature } from '../../src/flow/index.js';
+import { oddKinds, type GeneratedBlock } from '../../src/devnet/index.js';
+import { decodeBlock, decodeTransaction, type TransactionSignature } from '../../src/flow/index.js';
 import { matching } from '../support/refusal.js';
 import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 import { runProgram } from '../support/program.js';
@@ -153,31 +151,28 @@ async function isToldWhatIsNotHere(): Promise<void> {
   );
 }
 
-describe('a program that reads with @onflow/sdk and its HTTP transport', () => {
-  it('reads what the chain has, field by field, and is told in a sentence what is not here', async () => {
-    const chain = await indexedOddChain();
-    sdk.config().put('accessNode.api', chain.daemon.apiUrl);
-    await readsEveryBlock(chain);
-    await readsTheLatestBlocks(chain);
-    await readsEveryCollection(chain);
-    await readsWhatTheIndexSaysOfItself(chain);
-    await isToldWhatIsNotHere();
+async function canBeWrittenAsTheGuideShows({ sealed, daemon }: OddChain): Promise<void> {
+  const page = readFileSync(new URL('../../docs/data-guide.md', import.meta.url), 'utf8');
+  const [, example = ''] = /```js\n(import [^`]*@onflow\/sdk[^`]*)```/.exec(page) ?? [];
+  expect(example).toContain("'http://127.0.0.1:7180'");
+  const code = example.replaceAll('http://127.0.0.1:7180', daemon.apiUrl);
+  const program = await runProgram([], {}, { script: ['--input-type=module', '--eval', code] });
+  expect(program.code).toBe(0);
+  const expected = sealed.collections.flatMap((collection) => {
+    const payers = collection.transactions.map((each) => transactionOf(each).payer);
+    return idsIn(collection).map((id, index) => `${sealed.height} ${id} paid by ${payers[index]}`);
   });
+  expect(expected).not.toEqual([]);
+  expect(program.stdout.trim().split('\n')).toEqual(expected);
+}
 
-  it('can be written as docs/data-guide.md shows', async () => {
-    const page = readFileSync(new URL('../../docs/data-guide.md', import.meta.url), 'utf8');
-    const [, example = ''] = /```js\n(import [^`]*@onflow\/sdk[^`]*)```/.exec(page) ?? [];
-    expect(example).toContain("'http://127.0.0.1:7180'");
-    const chain = await indexedOddChain();
-    const code = example.replaceAll('http://127.0.0.1:7180', chain.daemon.apiUrl);
-    const program = await runProgram([], {}, { script: ['--input-type=module', '--eval', code] });
-    expect(program.code).toBe(0);
-    const { height, collections } = chain.sealed;
-    const expected = collections.flatMap((collection) => {
-      const payers = collection.transactions.map((each) => transactionOf(each).payer);
-      return idsIn(collection).map((id, index) => `${height} ${id} paid by ${payers[index]}`);
-    });
-    expect(expected).not.toEqual([]);
-    expect(program.stdout.trim().split('\n')).toEqual(expected);
-  });
+it('a program with @onflow/sdk and its HTTP transport reads what the chain has, field by field, and is told in a sentence what is not here', async () => {
+  const chain = await indexedOddChain();
+  sdk.config().put('accessNode.api', chain.daemon.apiUrl);
+  await readsEveryBlock(chain);
+  await readsTheLatestBlocks(chain);
+  await readsEveryCollection(chain);
+  await readsWhatTheIndexSaysOfItself(chain);
+  await isToldWhatIsNotHere();
+  await canBeWrittenAsTheGuideShows(chain);
 });

@@ -17,7 +17,6 @@ export class Dice {
     return this.random.next() < probability;
   }
 
-  /** A whole number of [min, max]. */
   whole(min: number, max: number): number {
     return min + Math.floor(this.random.next() * (max - min + 1));
   }

@@ -5,8 +5,7 @@ import type { HeightRecord } from '../../src/collections/heights/HeightRecord.js
 import type { DaemonConfig } from '../../src/config/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import type { FinalizedBlock, Identifier } from '../../src/flow/index.js';
-import { silentLogger } from '../../src/observability/index.js';
-import type { Metrics } from '../../src/observability/index.js';
+import { silentLogger, type Metrics } from '../../src/observability/index.js';
 import { checkStoredProof } from '../../src/proof/index.js';
 import { invalidBlockReasons } from '../../src/proof/blocks/BlockProver.js';
 import type { RangeJob } from '../../src/ranges/index.js';
@@ -17,8 +16,7 @@ import type { HeightRange, SporkRecord, StoreMeta } from '../../src/storage/inde
 import type { Stretch } from './catalogue.js';
 import type { CallObserver } from './SimulatedChannel.js';
 import type { SimulatedClock } from './SimulatedClock.js';
-import { DISK_PATH, SimulatedDatabase } from './SimulatedDisk.js';
-import type { SimulatedDisk, WriteFate } from './SimulatedDisk.js';
+import { DISK_PATH, SimulatedDatabase, type SimulatedDisk, type WriteFate } from './SimulatedDisk.js';
 import type { Trace } from './Trace.js';
 import { digestOf } from '../support/storeDigest.js';
 
@@ -33,7 +31,6 @@ class NotToBeWritten extends Error {
   override readonly name = 'NotToBeWritten';
 }
 
-/** A promise of docs/architecture.md that was broken. */
 export class Violation extends Error {
   override readonly name = 'Violation';
 }
@@ -122,8 +119,6 @@ export class Oracle implements CallObserver {
     if (detail.includes(FORGED_WORDS)) this.#forged.set(endpoint, (this.#forged.get(endpoint) ?? 0) + 1);
   }
 
-  // The process.
-
   processStarts(watched: Watched): void {
     this.#watched = watched;
     this.#processes += 1;
@@ -187,8 +182,6 @@ export class Oracle implements CallObserver {
       });
     };
   }
-
-  // The calls.
 
   onCall(endpoint: string, method: DevnetMethod, request: DevnetRequest): (outcome: string) => void {
     const number = (this.#callNumber += 1);
@@ -305,8 +298,6 @@ export class Oracle implements CallObserver {
       this.fail(`${what} of ${heights.join(', ')} is asked for while the byte budget is used up`);
   }
 
-  // The disk.
-
   onDurable(): void {
     this.#isDurableNew = true;
   }
@@ -335,7 +326,6 @@ export class Oracle implements CallObserver {
     this.throwIfViolated();
   }
 
-  /** The invariants of the live range, for one of history. */
   #lookAtRange({ range: { from, to }, store }: RangeJob, { window, blocks }: IndexingLine): void {
     const { window: k } = this.#config.backfill;
     if (window.inHand > k) this.fail(`${window.inHand} heights of range ${from} wait, its window is ${k}`);
@@ -468,10 +458,7 @@ export class Oracle implements CallObserver {
       this.fail(`block ${height} is proven, and not the one of the chain`);
   }
 
-  /**
-   * The store has the record of every spork whose root it has: also of one that stands above a gap, with the root of an
-   * earlier one in it. What a node did not tell may come later: an id, or the spork in which the store begins.
-   */
+  /** Every root that the store has is recorded. What a node did not tell may come later: an id, or the spork of the first block. */
   #checkSporks(reader: LevelIndexStore, watermark: number): void {
     if (this.#stretch.sporks.length === 1) return;
     const sporks = reader.meta()?.sporks ?? [];
@@ -495,10 +482,7 @@ export class Oracle implements CallObserver {
       this.fail(`the sporks recorded at watermark ${watermark} are ${JSON.stringify(sporks)}`);
   }
 
-  /**
-   * Where history is filled in, a spork may be recorded before its root is there, and with its id where one that was grown from
-   * below does not know it. But every root that is covered is recorded, with its parent where that is confirmed.
-   */
+  /** A spork may be recorded before its root is there, but every root that is covered is, with its parent where that is confirmed. */
   #checkSporksOfHistory(sporks: StoreMeta['sporks'], coverage: readonly HeightRange[]): void {
     const told = (what: string): void =>
       this.fail(`${what} in the sporks recorded: ${JSON.stringify(sporks)}`);
@@ -552,8 +536,6 @@ export class Oracle implements CallObserver {
       { clock, logger: silentLogger },
     );
   }
-
-  // The end.
 
   /** The stop height is reached and the process has ended in order. */
   async finished(reference: string | undefined): Promise<string> {

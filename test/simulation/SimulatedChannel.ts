@@ -6,8 +6,7 @@ import type { Channel, StreamSink } from '../../src/access/transport/channel/Rpc
 import { loadProtocol, methods, StatusError } from '../../src/devnet/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import { WireWriter } from '../../src/flow/index.js';
-import { abortReason } from '../../src/runtime/index.js';
-import type { Clock } from '../../src/runtime/index.js';
+import { abortReason, type Clock } from '../../src/runtime/index.js';
 import type { ProcessClock } from './SimulatedClock.js';
 import type { SimulatedEndpoint } from './SimulatedEndpoint.js';
 
@@ -33,7 +32,6 @@ interface MethodOfPath {
   readonly encode?: (answer: Buffer) => Buffer;
 }
 
-/** Reads a request's path and bytes as the server does. */
 export class RequestReader {
   readonly #methods = new Map<string, MethodOfPath>();
 

@@ -2,8 +2,7 @@ import type { Database, Entry } from '../../src/storage/index.js';
 import type { KeyRange } from '../../src/storage/records/schema.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { storageErrorFrom } from '../../src/storage/StorageError.js';
-import type { Clock } from '../../src/runtime/index.js';
-import { sleep } from '../../src/runtime/index.js';
+import { sleep, type Clock } from '../../src/runtime/index.js';
 
 export interface WriteFate {
   /** Until the operating system has it: it then survives the end of the process, but no loss of power. */

@@ -30,7 +30,6 @@ export const SOUND_LINK = {
 /** How badly the network between client and node behaves. */
 export type LinkQuality = Readonly<typeof SOUND_LINK>;
 
-/** A call under way, as the network may end it. */
 interface CallUnderWay {
   broken(callStatus: CallStatus): void;
   /** Nothing comes any more, and nobody says so. */

@@ -1,13 +1,10 @@
 import { EventEmitter } from 'node:events';
 import { callsOver } from '../../src/app/threads/calls.js';
-import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
-import type { ReaderThread } from '../../src/app/threads/keepReaderThread.js';
+import { keepReaderThread, type ReaderThread } from '../../src/app/threads/keepReaderThread.js';
 import type { IndexerCalls, ReaderCalls, ReaderData } from '../../src/app/threads/messages.js';
 import type { ReaderHandle } from '../../src/app/threads/startWorker.js';
-import { silentLogger } from '../../src/observability/index.js';
-import type { Metrics } from '../../src/observability/index.js';
-import { EndGate } from '../../src/runtime/index.js';
-import type { Clock } from '../../src/runtime/index.js';
+import { silentLogger, type Metrics } from '../../src/observability/index.js';
+import { EndGate, type Clock } from '../../src/runtime/index.js';
 import { levelReplica } from '../../src/storage/leveldb/reading/levelReader.js';
 import type { Database, IndexReader, ShownIndex } from '../../src/storage/index.js';
 import { readerOptions } from '../support/readerOptions.js';
@@ -44,7 +41,6 @@ class FollowingClock extends VirtualClock {
 export interface SimulatedReadersParts {
   readonly dice: Dice;
   readonly clock: Clock;
-  /** The disk as the reader thread has it. */
   readonly database: Database;
   readonly metrics: Metrics;
   readonly shown: () => ShownIndex;

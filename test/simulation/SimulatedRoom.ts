@@ -1,9 +1,7 @@
-import type { Clock } from '../../src/runtime/index.js';
-import { sleep } from '../../src/runtime/index.js';
+import { sleep, type Clock } from '../../src/runtime/index.js';
 import type { WriteRoom } from '../../src/storage/index.js';
 import type { Dice } from './Dice.js';
 
-/** How many of the seeds have a disk that is nearly full now and then. */
 const FULL_SHARE = 0.2;
 const MAX_TIMES = 3;
 

@@ -2,8 +2,7 @@ import { Catalogue } from './catalogue.js';
 import type { ReferenceKind } from './plan.js';
 import { isProvableWorld, signingOfWorld } from './proofs.js';
 import { faultFree, scenarioOf, stretchOf } from './scenario.js';
-import { Workshop, World } from './World.js';
-import type { RunResult } from './World.js';
+import { Workshop, World, type RunResult } from './World.js';
 
 /** Runs seeds, and knows how each of them must end. */
 export class Simulation {

@@ -1,7 +1,6 @@
 import type { Clock } from '../../src/runtime/index.js';
 import type { Logger } from '../../src/observability/index.js';
 
-/** The last events that a failure shows without `--verbose`. */
 const TAIL_EVENTS = 12;
 
 /** Everything that happens in a run, as a running hash; two runs of one seed have the same. */

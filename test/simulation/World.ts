@@ -1,26 +1,19 @@
 import type { OpenChannel } from '../../src/access/index.js';
-import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
-import type { Lifecycle } from '../../src/app/lifecycle/openLifecycle.js';
-import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
-import type { IndexingParts } from '../../src/app/line/runIndexing.js';
+import { openLifecycle, type Lifecycle } from '../../src/app/lifecycle/openLifecycle.js';
+import { openUpstream, runIndexing, type IndexingParts } from '../../src/app/line/runIndexing.js';
 import { readableIndex } from '../../src/app/threads/readableIndex.js';
-import { DevnetNode, resolveNodeOptions } from '../../src/devnet/index.js';
-import type { FaultRule } from '../../src/devnet/index.js';
-import { createMetrics } from '../../src/observability/index.js';
-import type { Logger, Metrics } from '../../src/observability/index.js';
+import { DevnetNode, resolveNodeOptions, type FaultRule } from '../../src/devnet/index.js';
+import { createMetrics, type Logger, type Metrics } from '../../src/observability/index.js';
 import { CertificateThread } from '../../src/proof/index.js';
-import { messageOf, OperatorError } from '../../src/runtime/index.js';
-import type { Clock } from '../../src/runtime/index.js';
+import { messageOf, OperatorError, type Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore, StorageError, type ShownIndex } from '../../src/storage/index.js';
 import { textOf } from '../support/campaign.js';
-import { certificatesHere } from '../support/certificates.js';
-import type { Verdicts } from '../support/certificates.js';
+import { certificatesHere, type Verdicts } from '../support/certificates.js';
 import type { Stretch, StretchSpork } from './catalogue.js';
 import { Dice } from './Dice.js';
 import { isSettled, wrongFinality } from './finality.js';
 import { Ledger, SignalRegister } from './Ledger.js';
-import { Oracle, Violation } from './Oracle.js';
-import type { Watched } from './Oracle.js';
+import { Oracle, Violation, type Watched } from './Oracle.js';
 import type { BackendPlan, FalseSpork, Scenario, WorldEvent } from './plan.js';
 import { mayLackProof } from './proofs.js';
 import { livenessMs } from './scenario.js';
@@ -51,7 +44,6 @@ export type RunResult = Awaited<ReturnType<World['run']>>;
 /** The digest that the store must have at the end, with an account index or without. */
 export type Reference = (hasAccounts: boolean) => string | undefined;
 
-/** A run that broke a promise, with what happened last. */
 export class RunFailure extends Error {
   override readonly name = 'RunFailure';
   readonly tail: readonly string[];
@@ -78,7 +70,6 @@ const HARMLESS_FAULTS: ReadonlySet<string> = new Set([
   ...['latency', 'error', 'stall', 'cut', 'head_backwards', 'execution_data_lag', 'oversized'],
 ]);
 
-/** One process of the daemon: its end of the line from the head to the store. */
 interface SimulatedProcess {
   readonly clock: ProcessClock;
   readonly lifecycle: Lifecycle;
@@ -87,7 +78,6 @@ interface SimulatedProcess {
   parts?: Pick<IndexingParts, 'backfill' | 'prover'>;
   ledger?: Ledger;
   readers?: SimulatedReaders;
-  /** What readers may see. */
   shown: () => ShownIndex;
   isDead: boolean;
   /** It said that some part did not close in time, and ended all the same. */
@@ -241,8 +231,6 @@ export class World {
   get #hasAccounts(): boolean {
     return this.#processes >= this.#scenario.accountsFrom;
   }
-
-  // The process.
 
   #start(): void {
     const { metrics, reader } = this.#workshop;
@@ -417,7 +405,6 @@ export class World {
     if (this.#isSettled || !isProving) lifecycle.stop();
   }
 
-  /** The process ended by itself. */
   #ended(process: SimulatedProcess, error: unknown): void {
     this.#trace.add(`process ${this.#processes} ends ${error === undefined ? 'in order' : messageOf(error)}`);
     if (process.isAbandoned) {
@@ -489,8 +476,6 @@ export class World {
     this.#clock.setTimer(this.#worldDice.magnitude(10, RESTART_MAX_MS), () => this.#start());
   }
 
-  // The disk.
-
   #writeFate(): WriteFate {
     const { slowMs, slowShare, writeFailureShare, writeMs } = this.#scenario.disk;
     const dice = this.#diskDice;
@@ -520,8 +505,6 @@ export class World {
     if (this.#isQuiet || !this.#diskDice.chance(this.#scenario.disk.crashShare)) return;
     this.#crash(this.#diskDice.chance(0.5));
   }
-
-  // The nodes.
 
   /** Puts nodes behind an endpoint, as after a restart. */
   #furnish(index: number, { prunedTo = 0, isOtherChain = false }): void {
@@ -609,8 +592,6 @@ export class World {
         node.head.set(this.#headOf(index, this.#scenario.endpoints[index]!.backends[at]!));
     }
   }
-
-  // The world.
 
   #happen(event: WorldEvent): void {
     if (this.#isQuiet) return;
@@ -715,7 +696,6 @@ function isForgery(rule: FaultRule): boolean {
   return rule.fault === 'wrong_body' && /^(?:Get|Subscribe)Block/.test(rule.method);
 }
 
-/** As `LevelIndexStore.open` does it. */
 async function openStore(
   database: SimulatedDatabase,
   chainId: string,

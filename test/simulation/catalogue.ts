@@ -1,11 +1,9 @@
 import { Chain, ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import type { ChainProfile, GeneratedBlock } from '../../src/devnet/index.js';
 import type { Identifier } from '../../src/flow/index.js';
-import { signed } from './finality.js';
-import type { Signed, Signing } from './finality.js';
+import { signed, type Signed, type Signing } from './finality.js';
 import { unboundBytes } from './unboundBytes.js';
 
-/** A spork of a stretch. */
 export interface StretchSpork {
   readonly chain: Chain;
   /** The next spork builds on it, whatever stands above; of the last spork: where the head stops. */
@@ -21,18 +19,13 @@ export interface Stretch {
   readonly signed?: Signed;
   /** Ascending, at least one. Nodes serve one of them each; the last is the live one. */
   readonly sporks: readonly StretchSpork[];
-  /**
-   * How the nodes of earlier sporks are found: the spork table lists them, and confirms the parents of the roots; or the
-   * operator names them among his access nodes, and there is no table.
-   */
+  /** How nodes of earlier sporks are found: the table lists them and the parents of the roots, or the operator names them. */
   readonly served: 'table' | 'named';
   /** What a node of another network serves, at the heights of the live spork. */
   readonly otherChain: Chain;
   readonly firstHeight: number;
   readonly stopHeight: number;
-  /** The head stops here. */
   readonly endHeight: number;
-  /** The block of the network at a height. */
   readonly blockAt: (height: number) => GeneratedBlock;
   /** At which heights of the stretch a collection stands. */
   readonly placesOf: ReadonlyMap<Identifier, readonly number[]>;
@@ -87,7 +80,6 @@ export const PLAIN_STRETCHES = 20;
 /** A stretch that goes from spork to spork. */
 interface SporkShape {
   readonly served: Stretch['served'];
-  /** Heights of the stretch in each spork. */
   readonly heights: readonly number[];
   /** Blocks above its end that each earlier spork finalized, and the next one discarded. */
   readonly discarded: number;
@@ -111,10 +103,7 @@ const sporkShapes: readonly SporkShape[] = [
 /** They follow those of one spork. */
 export const SPORK_STRETCHES = sporkShapes.length;
 
-/**
- * Heights of the stretches whose chain goes on for as long as a run may take. Their blocks have no empty collections: those are
- * all one, which a node finds at the last height that has been made.
- */
+/** Heights of stretches whose chain goes on. They have no empty collections: a node finds those at the last height made. */
 const growingLengths = [30, 60] as const;
 
 export const GROWING_STRETCHES = growingLengths.length;
@@ -124,7 +113,6 @@ const GROWING_HEIGHTS = 700;
 
 export const STRETCHES = PLAIN_STRETCHES + SPORK_STRETCHES + GROWING_STRETCHES;
 
-/** Every stretch of the catalogue, made when it is first asked for. */
 export class Catalogue {
   readonly #stretches = new Map<string, Stretch>();
 
@@ -144,7 +132,6 @@ function made(key: StretchKey, signing: Signing | undefined): Stretch {
   return shape === undefined ? plainStretch(key, signing) : sporkStretch(key, shape);
 }
 
-/** Which stretch, and whether its block ids are hashes. */
 interface StretchKey {
   readonly index: number;
   readonly isProvable: boolean;
@@ -225,7 +212,6 @@ function stretchOver({
   ...stretch
 }: Omit<Stretch, 'name' | 'endHeight' | 'blockAt' | 'placesOf' | 'unbound'> & {
   readonly index: number;
-  /** Blocks above the stretch. */
   readonly headRoom?: number;
 }): Stretch {
   const { firstHeight, otherChain, sporks, stopHeight } = stretch;

@@ -2,8 +2,7 @@ import type { FaultRule } from '../../src/devnet/index.js';
 import type { Stretch } from './catalogue.js';
 import type { Dice } from './Dice.js';
 import type { BackendPlan, DiskPlan, Scenario, TimedEvent, WorldEvent } from './plan.js';
-import { SOUND_LINK } from './SimulatedEndpoint.js';
-import type { LinkQuality } from './SimulatedEndpoint.js';
+import { SOUND_LINK, type LinkQuality } from './SimulatedEndpoint.js';
 
 export const MAX_MESSAGE_BYTES = 2 * 1024 * 1024;
 
@@ -71,7 +70,6 @@ interface Lies {
   readonly lieHeights: { readonly fromHeight: number; readonly toHeight: number };
 }
 
-/** Which link a node has: a bad one, or just slower or faster than others. */
 export function someLink(dice: Dice, temper: Temper, quietAtMs: number): LinkQuality {
   return temper(0.6) ? linkOf(dice, temper, quietAtMs) : soundLink(dice);
 }
@@ -80,7 +78,6 @@ export function soundLink(dice: Dice): LinkQuality {
   return { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) };
 }
 
-/** One node behind an endpoint, or two. */
 export function someBackends(dice: Dice, temper: Temper, needsExecutionData: boolean): BackendPlan[] {
   return Array.from({ length: temper(0.3) ? 2 : 1 }, () => backendPlan(dice, temper, needsExecutionData));
 }
@@ -184,7 +181,6 @@ function severalTimes(dice: Dice, temper: Temper): (share: number, max: number) 
   return (share, max) => Array.from({ length: temper(share) ? dice.whole(1, max) : 0 });
 }
 
-/** An endpoint goes down and comes back, or breaks its connections. */
 export function interruptionsOf(
   dice: Dice,
   temper: Temper,

@@ -7,8 +7,8 @@ import { Dice } from './Dice.js';
 import type { Scenario } from './plan.js';
 
 /**
- * Who signs the blocks of a stretch: its committees, epoch after epoch; the same, with an epoch that goes on because no next one was
- * committed; from some block on a minority; or from some epoch on a committee that nobody committed.
+ * Who signs: committees, epoch after epoch; the same, with an epoch that goes on because no next one was committed; from some
+ * block on a minority; or from some epoch on a committee that nobody committed.
  */
 export type Signing = 'committees' | 'fallback' | 'minority' | 'forgers';
 
@@ -21,7 +21,6 @@ const LIES_SHARE = 0.6;
 const EPOCH_VIEWS = 16;
 const SNAPSHOT = 'GetProtocolStateSnapshotByHeight';
 
-/** What can be proven final of a signed stretch. */
 export interface Signed {
   readonly signing: Signing;
   /** No higher block is signed by those who may. */

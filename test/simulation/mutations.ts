@@ -12,8 +12,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { planted, plantedBugs } from './plantedBugs.js';
-import type { PlantedBug } from './plantedBugs.js';
+import { planted, plantedBugs, type PlantedBug } from './plantedBugs.js';
 import { chosenFrom, conclude, WORKERS } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
 

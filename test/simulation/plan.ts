@@ -18,7 +18,6 @@ export const SOUND_BACKEND = {
   maxStreams: 1000,
 };
 
-/** One node behind an endpoint, and how far it is behind the network. */
 export type BackendPlan = Readonly<typeof SOUND_BACKEND>;
 
 export interface EndpointPlan {
@@ -67,7 +66,6 @@ export interface FalseSpork {
   readonly blockEveryMs: number;
 }
 
-/** Everything that a seed decides. */
 export interface Scenario {
   readonly seed: number;
   readonly stretch: number;

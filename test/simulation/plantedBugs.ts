@@ -1,4 +1,3 @@
-/** A bug that somebody might have written. */
 export interface PlantedBug {
   readonly name: string;
   /** Below `src/`. */

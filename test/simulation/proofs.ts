@@ -1,15 +1,12 @@
 import type { ProofMode } from '../../src/access/node/BlockProofs.js';
 import type { FaultRule } from '../../src/devnet/index.js';
-import { PLAIN_STRETCHES } from './catalogue.js';
-import type { Stretch } from './catalogue.js';
-import { signingOf } from './finality.js';
-import type { Signing } from './finality.js';
+import { PLAIN_STRETCHES, type Stretch } from './catalogue.js';
+import { signingOf, type Signing } from './finality.js';
 import { Dice } from './Dice.js';
 import { soundLink } from './draws.js';
 import { isUnsigned, keepsItsWorld } from './knownBadSeeds.js';
 import type { EndpointPlan, Scenario } from './plan.js';
 
-/** How many of the seeds have block ids that are hashes. */
 const PROVABLE_SHARE = 0.8;
 const OFF_SHARE = 0.1;
 /** Of the provable worlds whose blocks are proven. */
@@ -109,10 +106,7 @@ function liesOf(dice: Dice, quietAtMs: number, isRefuted: boolean): FaultRule[] 
   });
 }
 
-/**
- * All of a spork's nodes may hide what proves its blocks, or be away or not have a block yet while the others do: then it is
- * taken on trust.
- */
+/** Taken on trust: all of a spork's nodes may hide what proves its blocks, or be away while the others do. */
 export function mayLackProof(
   { config, endpoints, events, falseSpork, provenFrom }: Scenario,
   stretch: Stretch,

@@ -1,7 +1,5 @@
-import { loadConfig } from '../../src/config/index.js';
-import type { DaemonConfig } from '../../src/config/index.js';
-import { GROWING_STRETCHES, PLAIN_STRETCHES, SPORK_STRETCHES } from './catalogue.js';
-import type { Stretch } from './catalogue.js';
+import { loadConfig, type DaemonConfig } from '../../src/config/index.js';
+import { GROWING_STRETCHES, PLAIN_STRETCHES, SPORK_STRETCHES, type Stretch } from './catalogue.js';
 import { Dice } from './Dice.js';
 import {
   backendPlan,
@@ -28,10 +26,7 @@ import { drawEarlierSporks, HISTORIC_CALLS_PER_SECOND, withEarlierSporks } from 
 /** From the end of the last fault, the stop height is reached within this virtual time. */
 const LIVENESS_MS = 900_000;
 
-/**
- * Within which virtual time of the last event the stop height is reached. Where nothing ever goes wrong but that the head
- * moves unevenly, that is what the work takes and little more: no wake-up may get lost.
- */
+/** By when the stop height is reached. Where only the head moves unevenly, little more than the work takes: no wake-up is lost. */
 export function livenessMs(scenario: Scenario, { firstHeight, served, sporks, stopHeight }: Stretch): number {
   if (!isCalm(scenario)) return LIVENESS_MS;
   const { config, disk, endpoints, sporkTable } = scenario;
@@ -133,7 +128,6 @@ export function faultFree(
   return withFinality(withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] }), stretch);
 }
 
-/** How many of the seeds cross from spork to spork. */
 const SPORK_SHARE = 1 / 6;
 /** How many of the others have a node that tells of a spork which is not. */
 const FALSE_SPORK_SHARE = 1 / 20;
@@ -169,7 +163,6 @@ function falseSporkOf(
   };
 }
 
-/** How many of the seeds have an account index, some of them from a later process on only. */
 const ACCOUNTS_SHARE = 1 / 4;
 
 /** Drawn apart, so that it changes nothing else; known seeds keep their world. */
@@ -233,7 +226,6 @@ function withHistory(scenario: Scenario, stretch: Stretch): Scenario {
   };
 }
 
-/** How many of the seeds have a peer beside the nodes. */
 const PEER_SHARE = 0.3;
 
 /** Another indexer, which gives, withholds, and lies as it likes. Drawn apart from everything else, as history is. */

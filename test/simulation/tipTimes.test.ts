@@ -30,10 +30,7 @@ type TipNode = Partial<typeof PUNCTUAL>;
 
 const usual: TipNode = { collectionLagMs: 46, collectionLagSpreadMs: 85 };
 
-/**
- * Follows the tip of a chain over these nodes in virtual time: the same nodes give the same times. `lateMs` below which a share of
- * the blocks is: from the moment at which some node had all of it until it can be read; and the calls per block.
- */
+/** In virtual time. `lateMs`: of a share of the blocks, from the moment at which some node had all of it until it can be read. */
 async function followTip(...compared: readonly TipNode[]) {
   const world = new SimulatedClock();
   const clock = new ProcessClock(world);

@@ -7,9 +7,8 @@ const PLAIN_EXTENSION = Buffer.of(0x22, 1, 0);
 const CONTEXT_BYTES = 8;
 
 /**
- * What no id binds of the transactions of a block (SECURITY.md): the addresses in signatures by somebody who is neither
- * proposer, payer nor authorizer, and whether there is extension data of one zero byte. With something else there the
- * transaction is another that has the same id.
+ * What no id binds of a block's transactions (SECURITY.md): addresses in signatures by none of the signers, and whether there is
+ * extension data of one zero byte. With something else there it is another transaction of the same id.
  */
 export function unboundBytes({ collections }: GeneratedBlock): Buffer[] {
   return collections.flatMap(({ transactions }) =>

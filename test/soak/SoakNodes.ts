@@ -12,7 +12,6 @@ export class SoakNodes {
     this.#options = options;
   }
 
-  /** Until the end of the scenario. */
   static async start(count: number, options: DevnetOptions): Promise<SoakNodes> {
     const nodes = new SoakNodes(options);
     while (nodes.#nodes.length < count)
@@ -27,7 +26,6 @@ export class SoakNodes {
     return this.#nodes.map(({ address }) => address);
   }
 
-  /** The highest that any of them has. */
   get head(): number {
     return Math.max(...this.#nodes.map(({ node }) => node.head.finalized));
   }

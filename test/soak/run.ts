@@ -15,7 +15,7 @@ import { formatTable } from '../bench/lib/report.js';
 import { storePath, withStore } from '../support/storeDump.js';
 import { Reader } from './Reader.js';
 import { SoakNodes } from './SoakNodes.js';
-import { Watch } from './Watch.js';
+import { watchOver } from './watch.js';
 import { forecast } from './weather.js';
 import { conclude, textOf, wholeNumber } from '../support/campaign.js';
 import { withCleanup } from '../support/cleanup.js';
@@ -65,7 +65,7 @@ async function soak(): Promise<void> {
   const daemon = await startDaemon(
     startArguments({ address }, dataDir, '--start-height', String(FIRST_HEIGHT), ...flags),
   );
-  const watch = new Watch(daemon);
+  const watch = watchOver(daemon);
   const reader = new Reader({ apiUrl: daemon.apiUrl, chain, random: seededRandom(seed + 1) });
   const startedAtMs = performance.now();
   const endsAtMs = startedAtMs + minutes * 60_000;
@@ -79,7 +79,6 @@ async function soak(): Promise<void> {
   });
 
   const isOver = (): boolean => !state.isUp || performance.now() >= endsAtMs;
-  /** Waits, but not beyond the end. */
   const pause = async (durationMs: number): Promise<void> => {
     const untilMs = Math.min(performance.now() + durationMs, endsAtMs);
     while (state.isUp && performance.now() < untilMs) await sleep(Math.min(100, untilMs - performance.now()));

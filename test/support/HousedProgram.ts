@@ -9,21 +9,15 @@ import {
   OperatorError,
   withoutCredentials,
 } from '../../src/runtime/index.js';
-import { certificatesHere } from './certificates.js';
-import type { Verdicts } from './certificates.js';
+import { certificatesHere, type Verdicts } from './certificates.js';
 import { Printed } from './program.js';
 import { readersHere } from './readers.js';
 import { recordingTerminal, remembering } from './terminal.js';
 
-/**
- * `start` as a process runs it, in the process of the test, with its readers and what verifies certificates on the same thread.
- * For tests that ask the daemon over its ports: a process takes a second of a processor to load what it needs, and so does a
- * thread; this takes none.
- */
+/** `start` with all its threads in the process of the test: no second of a processor goes into loading what it needs. */
 export class HousedProgram extends Printed {
   /** Of all daemons in this process: those that follow one chain ask the same. */
   static readonly #verdicts: Verdicts = new Map();
-  /** The exit code. */
   readonly exited: Promise<number>;
   /** The same, once there is one. */
   endedWith: number | undefined;
@@ -63,7 +57,6 @@ export class HousedProgram extends Printed {
     return this.exited;
   }
 
-  /** As SIGHUP asks a process to. */
   reload(): void {
     for (const reload of this.#reloading) reload();
   }

@@ -74,7 +74,6 @@ export function everyTransactionOf(address: Address, chain: readonly BlockEntry[
   return transactionsByAccount(chain).get(address) ?? [];
 }
 
-/** The same of every account. */
 export function transactionsByAccount(
   chain: readonly BlockEntry[],
 ): ReadonlyMap<string, AccountTransaction[]> {
@@ -131,7 +130,6 @@ export async function listedIn(index: AccountIndex, address: Address, roles: num
   }
 }
 
-/** The names of a sum of roles. */
 export function roleNamesIn(roles: number): AccountRole[] {
   return (['payer', 'proposer', 'authorizer'] as const).filter((name) => (roles & accountRoles[name]) !== 0);
 }

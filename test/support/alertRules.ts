@@ -16,7 +16,6 @@ export interface RuleFile {
 
 export const rulesPath = join(import.meta.dirname, '../../deploy/prometheus/alerts.yml');
 
-/** The alert rules as they are shipped. */
 export function readRules(): RuleFile {
   return parse(readFileSync(rulesPath, 'utf8')) as RuleFile;
 }

@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs';
-import { connect, createServer } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { atEnd } from './cleanup.js';
 import { scratchDirectory } from './program.js';
@@ -13,13 +12,9 @@ const READ_EVERY_MS = 20;
 export interface OtherEnd {
   /** For the process: its standard output or standard error. */
   readonly given: number | Socket;
-  /** Everything that was read so far. */
   text(): string;
-  /** Reads from now on. */
   read(): void;
-  /** Reads no more. */
   pause(): void;
-  /** Goes away. */
   end(): void;
 }
 

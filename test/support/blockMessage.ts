@@ -1,7 +1,6 @@
 /** Blocks as flow-go writes them in JSON, as `flow.entities.Block` in full form: what a node would send of them. */
 import { WireWriter } from '../../src/flow/index.js';
-import { base64, hex, items, list, text } from './proofReference.js';
-import type { Json } from './proofReference.js';
+import { base64, hex, items, list, text, type Json } from './proofReference.js';
 
 const MILLIS_PER_SECOND = 1000;
 

@@ -1,6 +1,5 @@
 import { expect } from 'vitest';
-import { checkDocument } from '../../src/proof/index.js';
-import type { VerifyCertificate } from '../../src/proof/index.js';
+import { checkDocument, type VerifyCertificate } from '../../src/proof/index.js';
 
 const example = new URL('../../docs/examples/check-proof.mjs', import.meta.url).href;
 export const { checkProof, Misfit } = (await import(example)) as {

@@ -1,14 +1,11 @@
-import { fork } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { fork, type ChildProcess } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { processorMs } from './processFiles.js';
 import { refuse } from './scriptOptions.js';
 
-/** Of `--workers`. */
 export const WORKERS = String(Math.min(2, availableParallelism()));
 
-/** A promise was broken. */
 export class Verdict extends Error {
   override readonly name = 'Verdict';
 }
@@ -18,7 +15,6 @@ export function demand(condition: boolean, what: string): asserts condition {
   if (!condition) throw new Verdict(what);
 }
 
-/** What one scene of a campaign came to. */
 export interface Played {
   readonly name: string;
   readonly seconds: number;
@@ -160,7 +156,6 @@ export class Worker<Task, Result> {
     });
   }
 
-  /** Lets it end. */
   close(): void {
     if (this.#child.connected) this.#child.disconnect();
   }
@@ -194,10 +189,7 @@ export function serveWork(
 /** Two tasks of a process do not begin in the same moment: the start is what costs. */
 const BETWEEN_STARTS_MS = 150;
 
-/**
- * Has processes do tasks until none is left, of those too that come meanwhile. Where one has ended, or has had `tasksPerProcess`,
- * which leave ever more behind in it, another one goes on.
- */
+/** Has processes do tasks until none is left, also those that come meanwhile. `tasksPerProcess`: each leaves something behind. */
 export async function workOff<Task, Asked, Result>(
   tasks: Task[],
   how: { readonly workers: string; readonly atOnce?: number; readonly tasksPerProcess?: number },

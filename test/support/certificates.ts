@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto';
-import { loadCertificates } from '../../src/proof/index.js';
-import type { CertificatePort } from '../../src/proof/index.js';
+import { loadCertificates, type CertificatePort } from '../../src/proof/index.js';
 import type { Question, Response } from '../../src/proof/certificates/CertificateThread.js';
 
 const { serveCertificates } = await loadCertificates();
@@ -8,10 +7,7 @@ const { serveCertificates } = await loadCertificates();
 /** Answers that were given before, by what was asked. */
 export type Verdicts = Map<string, Response[1]>;
 
-/**
- * Verifies on the thread of the test, before `postMessage` returns: virtual time stands still meanwhile. What `verdicts` knows is
- * not verified again.
- */
+/** Verifies before `postMessage` returns: virtual time stands still meanwhile. What `verdicts` knows is not verified again. */
 export function certificatesHere(verdicts: Verdicts = new Map()): CertificatePort {
   let ask: Parameters<Parameters<typeof serveCertificates>[0]['on']>[1] = () => undefined;
   let answer: (response: Response) => void = () => undefined;

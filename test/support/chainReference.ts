@@ -1,4 +1,5 @@
-import type { ChainGenerator, GeneratedBlock } from '../../src/devnet/index.js';
+import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
+import type { ChainOptions, GeneratedBlock } from '../../src/devnet/index.js';
 import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
 import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import type { BlockEntry, LevelIndexStore, StoreMeta } from '../../src/storage/index.js';
@@ -8,9 +9,23 @@ import { storePath, withStore } from './storeDump.js';
 /** Blocks of one batch while the reference store is written. */
 const BATCH_HEIGHTS = 100;
 
-/** The generated blocks of the heights `from … to`. */
 export function blocksOf(chain: ChainGenerator, from: number, to: number): GeneratedBlock[] {
   return Array.from({ length: to - from + 1 }, (_, index) => chain.block(from + index));
+}
+
+/** A chain that has every odd thing that the simulation knows, big collections included, within these heights. */
+export function oddChain(seed: number, from: number, to: number, bigCollectionBytes = 2_800_000) {
+  const every = Object.entries({ ...profiles.mixed.odd, bigCollection: 301 });
+  const odd = Object.fromEntries(every.map(([kind, blocks]) => [kind, Math.ceil(blocks / 3)]));
+  const options: ChainOptions = {
+    ...{ seed, rootHeight: from },
+    profile: { base: 'mixed', bigCollectionBytes, odd },
+  };
+  const chain = new ChainGenerator(options);
+  const blocks = blocksOf(chain, from, to);
+  const lacking = oddKinds.filter((kind) => !blocks.some((block) => block.odd.includes(kind)));
+  if (lacking.length > 0) throw new Error(`no block is odd in these ways: ${lacking.join(', ')}`);
+  return { options, chain, blocks };
 }
 
 /** Writes the store that a daemon must end up with, straight from the chain: no node, no source, no daemon. */
@@ -22,7 +37,6 @@ export function writeReferenceStore(
   return writeStore(dataDir, blocks.map(entryOf), meta);
 }
 
-/** Writes blocks to the store of a data directory. */
 export function writeStore(
   dataDir: string,
   blocks: readonly BlockEntry[],

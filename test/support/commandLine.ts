@@ -2,10 +2,7 @@ import { exitCodeOf } from '../../src/app/index.js';
 import { withoutCredentials } from '../../src/runtime/index.js';
 import { runInProcess } from './terminal.js';
 
-/**
- * As `runProgram`, in this process: for commands of which the program's own start and end are proven elsewhere. A process
- * takes a second to load what it needs, this takes none.
- */
+/** As `runProgram`, in this process: it loads nothing anew. For commands whose start and end as a process are proven elsewhere. */
 export async function runCommand(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},

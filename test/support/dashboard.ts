@@ -14,13 +14,11 @@ export interface DashboardFile {
   readonly panels: readonly DashboardPanel[];
 }
 
-/** The dashboard as it is shipped. */
 export function readDashboard(): DashboardFile {
   const path = join(import.meta.dirname, '../../deploy/grafana/dashboards/flow-collection-indexer.json');
   return JSON.parse(readFileSync(path, 'utf8')) as DashboardFile;
 }
 
-/** Its panels, without the headings of rows. */
 export function panelsOf({ panels }: DashboardFile): readonly DashboardPanel[] {
   return panels.filter(({ type }) => type !== 'row');
 }

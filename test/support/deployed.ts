@@ -1,12 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
-import { scratchDirectory, startProgram } from './program.js';
-import type { Program } from './program.js';
-import { startDaemonHere } from './runningDaemon.js';
-import type { DaemonHere } from './runningDaemon.js';
+import { scratchDirectory, startProgram, type Program } from './program.js';
+import { startDaemonHere, type DaemonHere } from './runningDaemon.js';
 
-/** Where the files for operators stand. */
 export const deployFolder = join(import.meta.dirname, '../../deploy');
 
 /** A command line of the program with its environment, as a compose file or a manifest has it. */
@@ -46,7 +43,6 @@ export function readYaml(path: string): YamlMap {
   return asMap(parse(readFileSync(join(deployFolder, path), 'utf8'), { merge: true }) as Yaml);
 }
 
-/** Every document of a file of `deploy`. */
 export function readYamlDocuments(path: string): readonly YamlMap[] {
   const text = readFileSync(join(deployFolder, path), 'utf8');
   return parseAllDocuments(text).map((document) => {

@@ -1,7 +1,6 @@
 import { Arrivals } from './arrivals.js';
 import { atEnd } from './cleanup.js';
 
-/** One server-sent event. */
 export interface ServerEvent {
   readonly id: string | undefined;
   readonly event: string | undefined;

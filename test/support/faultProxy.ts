@@ -1,14 +1,11 @@
 import { createServer as createHttp2Server } from 'node:http2';
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
-import { connect, createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { createSecureContext, TLSSocket } from 'node:tls';
 import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';
 
-/** What the network between a daemon and its node does. */
 export type Weather =
-  /** Everything passes. */
   | { readonly kind: 'fair' }
   /** Nobody listens, and what was connected is cut. */
   | { readonly kind: 'refused' }
@@ -46,10 +43,7 @@ interface Pair {
   readonly frames: FrameCounter;
 }
 
-/**
- * Stands between a daemon and its node on a port of its own, and makes the weather. `become` changes it at any time, for
- * standing connections too. With an identity it speaks TLS to the daemon and plain HTTP/2 to the node.
- */
+/** Stands between a daemon and its node and makes the weather. With an identity it speaks TLS to the daemon. */
 export class FaultProxy {
   readonly #target: number;
   readonly #server: Server;
@@ -243,7 +237,6 @@ function sendAway(
   frames.whenBetween(() => near.write(Buffer.concat([frame, debugData])));
 }
 
-/** Knows where one frame ends and the next begins. */
 class FrameCounter {
   #header = Buffer.alloc(0);
   #payloadLeft = 0;

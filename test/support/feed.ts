@@ -8,9 +8,5 @@ type Dependencies = ConstructorParameters<typeof ChangeFeed>[0];
 export function feedOver(
   dependencies: Pick<Dependencies, 'reader' | 'status'> & Partial<Dependencies>,
 ): ChangeFeed {
-  return new ChangeFeed({
-    clock: systemClock,
-    metrics: createReaderMetrics(),
-    ...dependencies,
-  });
+  return new ChangeFeed({ clock: systemClock, metrics: createReaderMetrics(), ...dependencies });
 }

@@ -135,13 +135,9 @@ function fieldsOf(type: protobuf.Type, values: object): Field[] {
   });
 }
 
-/** Choices, each a number below the bound it is given. */
 export type Choose = (bound: number) => number;
 
-/**
- * The same values in an encoding as bad as the choices have it: fields in another order, unknown fields in between,
- * numbers too long, defaults written out, singular fields given several times.
- */
+/** In an encoding as bad as the choices have it: another order, unknown fields, long numbers, defaults, several singular fields. */
 export function scrambled(fields: readonly Field[], choose: Choose): Buffer {
   const queues = new Map<number, Field[]>();
   for (const field of fields) {
@@ -221,7 +217,6 @@ function longVarint(value: bigint, choose: Choose, maxBytes: number): Buffer {
   return Buffer.from(out.map((byte, index) => (index < out.length - 1 ? byte | 0x80 : byte)));
 }
 
-/** A sequence of choices that its seed determines. */
 export const choices: fc.Arbitrary<Choose> = fc.integer().map((seed) => {
   const random = seededRandom(seed);
   return (bound) => Math.floor(random.next() * bound);

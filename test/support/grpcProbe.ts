@@ -20,7 +20,6 @@ const protocol = loadSync(files, {
 
 export type Message = Readonly<Record<string, unknown>>;
 
-/** How a call ended. */
 interface Status {
   readonly code: string;
   readonly details: string;
@@ -152,7 +151,6 @@ export function probeOn(...how: ConstructorParameters<typeof GrpcProbe>): GrpcPr
 /** Reads a stream as fast as it comes. It may end with a ServiceError. */
 export class StreamReader extends Arrivals<Message> {
   readonly stream: ClientReadableStream<Message>;
-  /** Everything that came so far. */
   readonly messages = this.arrived;
 
   constructor(stream: ClientReadableStream<Message>) {

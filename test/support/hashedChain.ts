@@ -1,6 +1,5 @@
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { decodeBlockMessage } from '../../src/flow/index.js';
-import type { FinalizedBlock } from '../../src/flow/index.js';
+import { decodeBlockMessage, type FinalizedBlock } from '../../src/flow/index.js';
 import { BlockProver } from '../../src/proof/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { blocksOf, entryOf } from './chainReference.js';

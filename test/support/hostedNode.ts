@@ -1,15 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { ServerCredentials, status } from '@grpc/grpc-js';
-import type { MetadataValue } from '@grpc/grpc-js';
+import { ServerCredentials, status, type MetadataValue } from '@grpc/grpc-js';
 import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';
-import { fail, RawNode } from './rawNode.js';
-import type { RawHandler } from './rawNode.js';
+import { fail, RawNode, type RawHandler } from './rawNode.js';
 import { relayedFrom } from './relayedPeer.js';
-import { certificateOf, keyOf } from './secretFiles.js';
-import type { CertificateName } from './secretFiles.js';
+import { certificateOf, keyOf, type CertificateName } from './secretFiles.js';
 
-/** What a hosted node looks at of a call. */
 interface HostedCall {
   /** `/package.Service/Method`. */
   readonly path: string;
@@ -54,7 +50,6 @@ export class HostedNode extends RawNode {
     return `localhost:${this.port}`;
   }
 
-  /** As an access node of the configuration. */
   get address(): string {
     return `grpcs://${this.name}`;
   }

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import type { AddressInfo, Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { atEnd } from './cleanup.js';
 
 export interface JsonAnswer {
@@ -9,10 +8,7 @@ export interface JsonAnswer {
   readonly body: unknown;
 }
 
-/**
- * GETs a URL (or another method) and parses the JSON that comes back; `undefined` where there is no body. Of lines of JSON the
- * first.
- */
+/** `undefined` where there is no body; of lines of JSON the first. */
 export async function getJson(url: string, init: RequestInit = {}): Promise<JsonAnswer> {
   const response = await fetch(url, init);
   const text = await response.text();
@@ -47,7 +43,6 @@ export async function tcpServer(take: (socket: Socket) => void): Promise<number>
   return (server.address() as AddressInfo).port;
 }
 
-/** Whether anybody listens at a local port. */
 export function isOpen(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1', () => resolve(true)).once('error', () => resolve(false));

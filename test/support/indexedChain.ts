@@ -11,7 +11,6 @@ export interface Heads {
 export class IndexedChain {
   readonly store: MemoryIndexStore;
   range: IndexedRange;
-  /** Tells those who follow it. */
   onChanged = (): void => undefined;
 
   protected constructor(store: MemoryIndexStore, range: IndexedRange) {
@@ -29,7 +28,6 @@ export class IndexedChain {
     this.onChanged();
   }
 
-  /** Makes further blocks of the chain readable. */
   async commit(blocks: readonly BlockEntry[]): Promise<void> {
     const latestIndexed = (this.range.latestIndexed ?? 0) + blocks.length;
     await this.store.commit({ blocks, latestIndexedHeight: latestIndexed });
@@ -44,7 +42,6 @@ export class IndexedChain {
   }
 }
 
-/** A store that holds this chain, and its range. */
 export async function indexed(chain: readonly BlockEntry[], heads: Heads, spork?: SporkRecord) {
   const firstIndexed = chain[0]?.block.height ?? 0;
   const latestIndexed = firstIndexed + chain.length - 1;

@@ -10,10 +10,7 @@ const STRIDE = 37;
 const ownFirstPort = FIRST_PORT + ((process.pid * STRIDE) % PROCESSES) * PORTS_PER_PROCESS;
 let handedOut = 0;
 
-/**
- * A port of this machine that can be given up and taken again: no process that asks for a free port gets it meanwhile, and no
- * other test that runs beside this one. Nobody listens there.
- */
+/** A port that can be given up and taken again: no process that asks for a free one, and no other test, gets it meanwhile. */
 export async function lastingPort(): Promise<number> {
   for (;;) {
     const port = ownFirstPort + (handedOut++ % PORTS_PER_PROCESS);

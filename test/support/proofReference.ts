@@ -1,7 +1,4 @@
-/**
- * The hashes of a block once more, from flow-go's JSON and other people's RLP, SHA3 and BLAKE2b: slow, and nothing in
- * common with what is tested.
- */
+/** The hashes of a block once more, from flow-go's JSON and other people's RLP, SHA3 and BLAKE2b: nothing in common with ours. */
 import { RLP } from '@ethereumjs/rlp';
 import { blake2b } from '@noble/hashes/blake2.js';
 import { sha3_256 } from '@noble/hashes/sha3.js';
@@ -15,10 +12,7 @@ export interface ReferenceBlock {
   readonly payload: Json;
 }
 
-/**
- * The same block with the payload hash and the id that it has in this form. `resultIds` are taken as given: what a result
- * hashes to is none of this.
- */
+/** With the payload hash and the id that it has in this form; what a result hashes to is none of this. */
 export function sealedBlock(
   form: string,
   { header, payload }: ReferenceBlock,

@@ -30,10 +30,7 @@ export function blockVector(version: 'v0.42' | 'v0.51'): BlockVector {
   return { ...vector, block: { header, payload: Payload as Json } };
 }
 
-/**
- * Blocks of a network of flow-go's own nodes, about its start, an epoch's border and some outages: `flow.entities.Block` in full
- * form, and where it was recorded in light form.
- */
+/** Of flow-go's own nodes, about the start, an epoch's border and some outages: in full form, and in light where recorded. */
 export function recordedBlocks() {
   return gunzipSync(readFileSync(join(directory, 'network-blocks.jsonl.gz')))
     .toString()

@@ -1,7 +1,6 @@
 import { expect } from 'vitest';
 import type { ChainGenerator } from '../../src/devnet/index.js';
-import type { SporkRecord, VerifyReport } from '../../src/storage/index.js';
-import { verifyStore } from '../../src/storage/index.js';
+import { verifyStore, type SporkRecord, type VerifyReport } from '../../src/storage/index.js';
 import { RecordingLogger } from './recordingLogger.js';
 import type { DaemonHere, RunningDaemon } from './runningDaemon.js';
 import { storePath, withStore } from './storeDump.js';
@@ -13,7 +12,6 @@ export interface ExpectedStore {
   readonly chainAt: (height: number) => ChainGenerator;
 }
 
-/** Waits for the height, stops the daemon gracefully and proves the store. */
 export async function stopAndProve(
   daemon: RunningDaemon | DaemonHere,
   dataDir: string,
@@ -24,10 +22,7 @@ export async function stopAndProve(
   return proveStore(dataDir, expected);
 }
 
-/**
- * What `verify` looks at, without the command around it, finds no damage in a store that no process uses. Gives back what it
- * looked at.
- */
+/** In a store that no process uses. Gives back what `verify` looked at. */
 export async function expectNoDamage(dataDir: string): Promise<VerifyReport> {
   const report = await verifyStore(
     { path: storePath(dataDir), chainId: 'flow-localnet' },
@@ -37,10 +32,7 @@ export async function expectNoDamage(dataDir: string): Promise<VerifyReport> {
   return report;
 }
 
-/**
- * `verify` finds no damage, and every block is the one that the chain has, byte for byte, with as many collections:
- * `verify` knows nothing of the chain and could be content with the blocks of a liar. Gives back the sporks on record.
- */
+/** And every block is the chain's, byte for byte: `verify` could be content with those of a liar. Gives the sporks on record. */
 export async function proveStore(dataDir: string, expected: ExpectedStore): Promise<readonly SporkRecord[]> {
   await expectNoDamage(dataDir);
 

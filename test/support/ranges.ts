@@ -16,7 +16,6 @@ export function missingOf({ from, to }: HeightRange, others: readonly HeightRang
   return missing;
 }
 
-/** The blocks of a chain at these heights. */
 export function blocksIn(chain: readonly BlockEntry[], { from, to }: HeightRange): BlockEntry[] {
   return chain.filter(({ block }) => block.height >= from && block.height <= to);
 }
@@ -32,7 +31,6 @@ export async function commitThrough(
   await run.commit({ blocks, latestIndexedHeight: to });
 }
 
-/** Fills in one range from a chain. */
 export async function fill(store: IndexStore, chain: readonly BlockEntry[], its: HeightRange): Promise<void> {
   const run = await store.ranges.run(its);
   await commitThrough(run, chain, its.to);

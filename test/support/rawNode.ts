@@ -1,5 +1,4 @@
-import { Metadata, Server, ServerCredentials } from '@grpc/grpc-js';
-import type { ServerDuplexStream, status } from '@grpc/grpc-js';
+import { Metadata, Server, ServerCredentials, type ServerDuplexStream, type status } from '@grpc/grpc-js';
 import { AccessNetwork, Forwarder } from '../../src/access/index.js';
 import { WireWriter } from '../../src/flow/index.js';
 import { createMetrics, createReaderMetrics } from '../../src/observability/index.js';
@@ -10,7 +9,6 @@ import { RecordingLogger } from './recordingLogger.js';
 
 export type RawCall = ServerDuplexStream<Buffer, Buffer>;
 
-/** What a node does with a call once its request is there. */
 export type RawHandler = (call: RawCall, request: Buffer) => void;
 
 /** How a handler ends a call with something else than an answer. */
@@ -35,7 +33,6 @@ export class RawNode {
     this.#credentials = credentials;
   }
 
-  /** Until the end of the test. */
   static async start(handlers: Readonly<Record<string, RawHandler>>): Promise<RawNode> {
     const node = new RawNode(handlers);
     await node.start();
@@ -48,10 +45,7 @@ export class RawNode {
   }
 
   async start(): Promise<void> {
-    const server = new Server({
-      'grpc.max_receive_message_length': -1,
-      'grpc.max_send_message_length': -1,
-    });
+    const server = new Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
     // Of two for one path, the first is taken.
     const register = (path: string, handler: RawHandler, isCounted: boolean): void => {
       const take = (call: RawCall): void => {
@@ -93,7 +87,6 @@ export class RawNode {
   }
 }
 
-/** One message, and the end. */
 export function answer(call: RawCall, message: Buffer, trailers?: Metadata): void {
   call.write(message);
   call.end(trailers);

@@ -6,7 +6,6 @@ export interface LogRecord {
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
-/** A logger that keeps what it is told. */
 export class RecordingLogger implements Logger {
   readonly records: LogRecord[] = [];
 
@@ -26,12 +25,10 @@ export class RecordingLogger implements Logger {
     this.#add('error', fields, message);
   }
 
-  /** Messages in order, for short assertions. */
   messages(): string[] {
     return this.records.map(({ message }) => message);
   }
 
-  /** What was said at this level. */
   of(level: LogRecord['level']): LogRecord[] {
     return this.records.filter((record) => record.level === level);
   }

@@ -61,7 +61,6 @@ export class ReflectedClient {
     this.#version = version;
   }
 
-  /** Asks all questions on one call. */
   async reflect(...questions: readonly object[]): Promise<readonly Reflected[]> {
     const call = this.#client.makeBidiStreamRequest(
       `/grpc.reflection.${this.#version}.ServerReflection/ServerReflectionInfo`,
@@ -94,7 +93,6 @@ export class ReflectedClient {
     });
   }
 
-  /** The methods of a service, as its descriptors tell. */
   async methods(service: string): Promise<Methods> {
     const known =
       this.#methods.get(service) ?? ((await this.describe(service))[service] as unknown as Methods);

@@ -3,7 +3,6 @@ import type { ExitReason } from '../../src/runtime/index.js';
 import type { StorageErrorKind } from '../../src/storage/index.js';
 import type { Ran } from './terminal.js';
 
-/** Any text that these words stand in. */
 export const matching = (words: RegExp | string): string =>
   (typeof words === 'string' ? expect.stringContaining(words) : expect.stringMatching(words)) as string;
 
@@ -22,7 +21,6 @@ export function answered(words: RegExp | string, code = 0) {
   return { code, stdout: matching(words) };
 }
 
-/** The same for a `StorageError`. */
 export function fault(kind: StorageErrorKind, words: RegExp | string) {
   return { ...refusal('storage', words), kind };
 }

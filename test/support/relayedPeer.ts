@@ -1,8 +1,7 @@
 import { Client, credentials } from '@grpc/grpc-js';
 import { loadProtocol } from '../../src/devnet/index.js';
 import { atEnd } from './cleanup.js';
-import { asItIs, RawNode } from './rawNode.js';
-import type { RawHandler } from './rawNode.js';
+import { asItIs, RawNode, type RawHandler } from './rawNode.js';
 
 /** Every call, as the node behind answers it until the end of the test; `change`: of what it answers. */
 export function relayedFrom(

@@ -1,11 +1,8 @@
-import { createServer } from 'node:http';
-import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
-import { WebSocketServer } from 'ws';
-import type { WebSocket } from 'ws';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import { WebSocketServer, type WebSocket } from 'ws';
 import { atEnd } from './cleanup.js';
 import { lastingPort } from './lastingPort.js';
 
-/** A request as it came. */
 export interface SeenRequest {
   readonly method: string;
   readonly url: string;
@@ -38,7 +35,6 @@ export class RestNode {
     this.port = port;
   }
 
-  /** Until the end of the test. */
   static async start(reply?: RestReply): Promise<RestNode> {
     const node = new RestNode(await lastingPort());
     if (reply !== undefined) node.reply = reply;
@@ -51,12 +47,10 @@ export class RestNode {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** On the port that it had. */
   async listen(): Promise<void> {
     await new Promise<void>((resolve) => this.#server.listen(this.port, '127.0.0.1', resolve));
   }
 
-  /** Speaks WebSocket at a path from here on. */
   speak(path: string, take: (socket: WebSocket, headers: IncomingHttpHeaders) => void): void {
     this.#sockets = new WebSocketServer({ server: this.#server, path });
     this.#sockets.on('connection', (socket, { headers }) => take(socket, headers));
@@ -67,7 +61,6 @@ export class RestNode {
     this.#server.removeAllListeners('request').on('request', reply);
   }
 
-  /** Cuts every connection. */
   async stop(): Promise<void> {
     for (const socket of this.#sockets?.clients ?? []) socket.terminate();
     this.#server.closeAllConnections();

@@ -1,11 +1,10 @@
 import type { StatusDocument } from '../../src/api/index.js';
-import { startDevnet } from '../../src/devnet/index.js';
-import type { DevnetHandle } from '../../src/devnet/index.js';
+import { startDevnet, type DevnetHandle } from '../../src/devnet/index.js';
 import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
 import { atEnd } from './cleanup.js';
 import { HousedProgram } from './HousedProgram.js';
-import { getJson } from './httpProbe.js';
-import type { JsonAnswer } from './httpProbe.js';
+import { getJson, type JsonAnswer } from './httpProbe.js';
+import { memoryBytes } from './processFiles.js';
 import { eventually, scratchDirectory, startProgram } from './program.js';
 import type { Printed, Program, RunAs } from './program.js';
 import { ScrapedMetrics } from './scrapedMetrics.js';
@@ -32,10 +31,7 @@ export function startArguments(
   ];
 }
 
-/**
- * To compress what is asked for again and again takes longer than to make it. And a connection that is kept may be closed by a
- * full daemon at the moment at which it is asked over again: clients ask once more then, but `fetch` does not.
- */
+/** Compression costs more than the answer. And a kept connection may be closed as it is used again, which `fetch` does not retry. */
 const plainly = { headers: { 'accept-encoding': 'identity', connection: 'close' } };
 
 /** A daemon that listens, and what it says of itself. */
@@ -56,7 +52,6 @@ export class RunningDaemon<P extends Printed = Program> {
     this.metricsUrl = `http://127.0.0.1:${ports.metrics}`;
   }
 
-  /** GETs a path of the read API. */
   api(path: string): Promise<JsonAnswer> {
     return getJson(this.apiUrl + path, plainly);
   }
@@ -80,12 +75,10 @@ export class RunningDaemon<P extends Printed = Program> {
     });
   }
 
-  /** GETs a path beside `/metrics`. */
   health(path: '/livez' | '/readyz'): Promise<JsonAnswer> {
     return getJson(this.metricsUrl + path, plainly);
   }
 
-  /** Resolves once it is ready. */
   ready(): Promise<unknown> {
     return eventually(async () => (await this.health('/readyz')).status === 200);
   }
@@ -107,6 +100,12 @@ export class RunningDaemon<P extends Printed = Program> {
   async scrape(): Promise<ScrapedMetrics> {
     const response = await fetch(`${this.metricsUrl}/metrics`, plainly);
     return new ScrapedMetrics(await response.text());
+  }
+
+  /** The most memory that the process ever had resident; on other systems than Linux, what it has now. */
+  async peakMemoryBytes(this: RunningDaemon): Promise<number> {
+    const peak = memoryBytes(this.program.child.pid ?? 0, 'VmHWM');
+    return peak || (await this.scrape()).value('process_resident_memory_bytes');
   }
 
   /** Scrapes until the metrics meet a condition; the test's own time limit is the bound. */
@@ -131,7 +130,6 @@ export async function startDaemon(
   return listening(startProgram(args, environment, as));
 }
 
-/** A daemon in the process of the test. */
 export type DaemonHere = RunningDaemon<HousedProgram>;
 
 /** A daemon in this process, which is stopped at the end of the test. */
@@ -146,10 +144,7 @@ export function startHere(
   return program;
 }
 
-/**
- * As `startDaemon`, in this process: for what a daemon says and does over its ports. What the system does with a process,
- * and a process with the system, wants a process.
- */
+/** As `startDaemon`, in this process: for what a daemon says over its ports. What the system does with it wants a process. */
 export function startDaemonHere(
   args: readonly string[],
   environment?: Readonly<Record<`FCI_${string}`, string>>,
@@ -174,7 +169,6 @@ export async function runDaemonHere(
   return { code, stdout: program.stdout, stderr: program.stderr };
 }
 
-/** A daemon that was started, once it listens. */
 export async function listening<P extends Printed>(program: P): Promise<RunningDaemon<P>> {
   await program.sees(/"msg":"listening".*\n/);
   const { api, grpc, metrics } = program.logs().find(({ msg }) => msg === 'listening') as unknown as {

@@ -1,6 +1,5 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 
-/** A JSON schema as parsed from a document. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** One for all: it takes its time to learn what a schema is. */

@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { parseArgs } from 'node:util';
-import type { ParseArgsConfig } from 'node:util';
+import { parseArgs, type ParseArgsConfig } from 'node:util';
 
-/** As a shell's own tools have it. */
 const USAGE_ERROR = 64;
 
 /** Ends a script that cannot do what it is asked. */
@@ -11,10 +9,7 @@ export function refuse(why: string): never {
   process.exit(USAGE_ERROR);
 }
 
-/**
- * `parseArgs` for a script that people start: `--help` prints the comment at its head, and what cannot be read ends it with a
- * sentence and that comment.
- */
+/** `--help` prints the comment at the script's head; what cannot be read ends it with a sentence and that comment. */
 export function scriptOptions<const T extends ParseArgsConfig>(config: T): ReturnType<typeof parseArgs<T>> {
   const [own] = process.argv.slice(2).join('\0').split('\0--\0');
   if (own?.split('\0').includes('--help')) {

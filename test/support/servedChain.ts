@@ -3,15 +3,12 @@ import type { ApiSecrets, ChangeFeed, IndexedRange, StatusDocument } from '../..
 import type { ApiServerDependencies, ApiServerOptions } from '../../src/api/rest/apiServer.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../src/observability/index.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
-import { systemClock } from '../../src/runtime/index.js';
-import type { Clock } from '../../src/runtime/index.js';
+import { systemClock, type Clock } from '../../src/runtime/index.js';
 import type { BlockEntry, IndexStore, SporkRecord } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
-import { getJson } from './httpProbe.js';
-import type { JsonAnswer } from './httpProbe.js';
-import { IndexedChain, indexed } from './indexedChain.js';
-import type { Heads } from './indexedChain.js';
+import { getJson, type JsonAnswer } from './httpProbe.js';
+import { IndexedChain, indexed, type Heads } from './indexedChain.js';
 import type { MemoryIndexStore } from './memoryIndexStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 
@@ -161,10 +158,7 @@ export class ServedChain extends IndexedChain {
 
   private constructor(store: MemoryIndexStore, range: IndexedRange, { told, ...parts }: Parts) {
     super(store, range);
-    const status = {
-      range: () => this.range,
-      status: () => ({ ...statusWith(this.range), ...told }),
-    };
+    const status = { range: () => this.range, status: () => ({ ...statusWith(this.range), ...told }) };
     const made = apiServerOver(store, status.range, { ...parts, status });
     this.#server = made.server;
     this.#failures = made.failures;
@@ -174,10 +168,7 @@ export class ServedChain extends IndexedChain {
     this.onChanged = () => made.feed.notify();
   }
 
-  /**
-   * Every block of the chain is indexed, by account too; `sealed` and `head` are as told. A bug in the server fails the test,
-   * unless the test takes it.
-   */
+  /** All is indexed, by account too; `sealed` and `head` as told. A bug in the server fails the test, unless the test takes it. */
   static async start(
     chain: readonly BlockEntry[],
     heads: Heads,
@@ -199,12 +190,10 @@ export class ServedChain extends IndexedChain {
     return `http://127.0.0.1:${this.port}`;
   }
 
-  /** Its secrets are others from now on. */
   secure(secrets: ApiSecrets): void {
     this.#server.secure(secrets);
   }
 
-  /** Stops the server before the end of the test. */
   async stop(): Promise<void> {
     await this.feed.close();
     await this.#server.close();

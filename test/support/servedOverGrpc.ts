@@ -1,5 +1,4 @@
-import { GrpcApiServer } from '../../src/api/index.js';
-import type { IndexedRange } from '../../src/api/index.js';
+import { GrpcApiServer, type IndexedRange } from '../../src/api/index.js';
 import type { GrpcApiServerDependencies, GrpcApiServerOptions } from '../../src/api/grpc/GrpcApiServer.js';
 import { createReaderMetrics } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
@@ -7,16 +6,12 @@ import type { BlockEntry } from '../../src/storage/index.js';
 import { atEnd } from './cleanup.js';
 import { feedOver } from './feed.js';
 import { probeOn } from './grpcProbe.js';
-import { IndexedChain } from './indexedChain.js';
-import type { Heads } from './indexedChain.js';
+import { IndexedChain, type Heads } from './indexedChain.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 type Parts = Partial<GrpcApiServerOptions> & Partial<GrpcApiServerDependencies>;
 
-/**
- * A gRPC server over this store that does not listen yet, until the end of the test. A bug in it fails the test, unless the
- * test takes it from `failures`.
- */
+/** It does not listen yet. A bug in it fails the test, unless the test takes it from `failures`. */
 export function grpcServerOver(
   store: GrpcApiServerDependencies['store'],
   range: () => IndexedRange,

@@ -3,8 +3,7 @@ import { appendFileSync, chmodSync, existsSync, mkdirSync, writeFileSync } from 
 import { createInterface } from 'node:readline';
 import { delimiter, join } from 'node:path';
 import { atEnd } from './cleanup.js';
-import { eventually, scratchDirectory } from './program.js';
-import type { Program } from './program.js';
+import { eventually, scratchDirectory, type Program } from './program.js';
 
 /** Reads a Unix datagram socket, which Node.js cannot, and prints each message as a line of JSON. */
 const RECEIVER = `
@@ -21,12 +20,10 @@ for message; do printf '"%s"\\n' "$message" >> "$NOTIFY_SOCKET" || exit 1; done
 `;
 
 /**
- * What systemd is to a service of `Type=notify`: it hears the messages of a process, and ends it by SIGABRT when it gives no
- * sign of life for as long as the watchdog waits. Where the machine has systemd-notify and Python, the messages go their
- * real way, through a Unix datagram socket; elsewhere through a file. Gone at the end of the test.
+ * What systemd is to `Type=notify`: hears a process, and ends it by SIGABRT without a sign of life. Where the machine has
+ * systemd-notify and Python the messages go through a Unix datagram socket, elsewhere through a file.
  */
 export class StandInServiceManager {
-  /** Whether the messages go through a socket. */
   readonly hasSocket = ['systemd-notify', 'python3'].every(
     (tool) => spawnSync(tool, ['--version']).error === undefined,
   );
@@ -50,7 +47,6 @@ export class StandInServiceManager {
     return manager;
   }
 
-  /** The environment of the service. */
   get environment(): Record<string, string> {
     const path = this.hasSocket ? {} : { PATH: `${this.#folder}${delimiter}${process.env['PATH'] ?? ''}` };
     return { NOTIFY_SOCKET: this.#path, WATCHDOG_USEC: String(this.#watchdogMs * 1_000), ...path };

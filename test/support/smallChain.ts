@@ -4,7 +4,6 @@ import type { Identifier, Timestamp, Transaction } from '../../src/flow/index.js
 import type { BlockEntry } from '../../src/storage/index.js';
 import { makeCollection, transactionIdsOf } from './storeBlocks.js';
 
-/** An identifier made from a word. */
 export function idOf(word: string): Identifier {
   return toIdentifier(createHash('sha3-256').update(word).digest());
 }
@@ -41,10 +40,7 @@ export function transactionWith(change: Partial<Transaction> = {}): Transaction 
 
 export const chainTime: Timestamp = { seconds: 1_767_225_600n, nanos: 120_000_000 };
 
-/**
- * One block per element, from `firstHeight` on; each block is given as the transactions of its collections. `timeAt`: the time of
- * the block at an index.
- */
+/** Each block is given as the transactions of its collections. `timeAt`: the time of the block at an index. */
 export function smallChain(
   firstHeight: number,
   blocks: readonly (readonly (readonly Transaction[])[])[],
@@ -94,7 +90,6 @@ export function branchAbove(height: number, count: number, name = 'other'): Bloc
   );
 }
 
-/** The transaction ids of a collection of a chain, in order. */
 export function transactionIds(entry: BlockEntry, collectionIndex: number): Identifier[] {
   return transactionIdsOf(entry.collections[collectionIndex]!);
 }

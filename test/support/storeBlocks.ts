@@ -101,7 +101,6 @@ export function chainWith(
   );
 }
 
-/** Consecutive blocks with one collection each. */
 export function plainChain(firstHeight: number, blocks: number, transactions = 1): BlockEntry[] {
   return chainWith(firstHeight, blocks, (index) => [seededCollection(`of ${index}`, transactions)]);
 }
@@ -111,14 +110,12 @@ export function batchOf(...blocks: readonly BlockEntry[]): CommitBatch {
   return { blocks, latestIndexedHeight: blocks.at(-1)?.block.height ?? 0 };
 }
 
-/** The ids of a collection's transactions, in order. */
 export function transactionIdsOf({ transactionIds }: VerifiedCollection): Identifier[] {
   return Array.from({ length: transactionIds.length / 32 }, (_, index) =>
     toIdentifier(transactionIds.subarray(index * 32, (index + 1) * 32)),
   );
 }
 
-/** The wire bytes of a collection's transactions, in order. */
 export function transactionsOf({ encoded, ranges }: VerifiedCollection): Uint8Array[] {
   return Array.from({ length: ranges.length / 2 }, (_, index) => {
     const offset = ranges[2 * index]!;

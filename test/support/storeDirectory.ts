@@ -2,8 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach } from 'vitest';
-import { systemClock } from '../../src/runtime/index.js';
-import type { Clock } from '../../src/runtime/index.js';
+import { systemClock, type Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore, repairStore, verifyStore } from '../../src/storage/index.js';
 import type {
   BlockEntry,
@@ -16,8 +15,7 @@ import type {
   VerifyReport,
 } from '../../src/storage/index.js';
 import type { LevelIndexStoreOptions } from '../../src/storage/leveldb/LevelIndexStore.js';
-import { withRawDatabase } from './rawStore.js';
-import type { RawDatabase } from './rawStore.js';
+import { withRawDatabase, type RawDatabase } from './rawStore.js';
 import { RecordingLogger } from './recordingLogger.js';
 
 export const TEST_CHAIN = 'flow-localnet';
@@ -32,7 +30,6 @@ export function useStores() {
     for (const directory of directories.splice(0)) await rm(directory, { recursive: true, force: true });
   });
 
-  /** A path at which nothing is yet. */
   const freshPath = async (): Promise<string> => {
     const directory = await mkdtemp(join(tmpdir(), 'fci-store-'));
     directories.push(directory);

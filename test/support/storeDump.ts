@@ -3,7 +3,6 @@ import { LevelIndexStore } from '../../src/storage/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 
-/** Where a daemon keeps its store within its data directory. */
 export function storePath(dataDir: string): string {
   return join(dataDir, 'index');
 }

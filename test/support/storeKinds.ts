@@ -3,8 +3,7 @@ import { loadQueue } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { loadPostgres } from '../../src/storage/index.js';
 import type { BlockEntry, IndexStore, VerifyDependencies, VerifyOptions } from '../../src/storage/index.js';
-import { startPostgres } from './postgresServer.js';
-import type { PostgresServer } from './postgresServer.js';
+import { startPostgres, type PostgresServer } from './postgresServer.js';
 import './sharedPostgres.js';
 import { RecordingLogger } from './recordingLogger.js';
 import { seededRandom } from './seededRandom.js';
@@ -19,7 +18,6 @@ export interface OpenHow {
 
 type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
 
-/** A place where one store is, or may be made. */
 export interface StoreHome {
   open(how?: OpenHow): Promise<IndexStore>;
   /** Of a closed store. */
@@ -102,7 +100,6 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     opened.show(shownOf(store));
     return opened;
   };
-  /** The job queue of one process. */
   const queue = async (url: string, { roles = ['live'], ...how }: QueueHow = {}, its: QueueParts = {}) => {
     const { SharedQueue } = await loadQueue();
     return closing.later(SharedQueue.open({ url, roles, ...how }, { ...parts(), ...its }));
@@ -158,7 +155,6 @@ interface Closable {
   close(): Promise<void>;
 }
 
-/** Closes what was opened when the test is over, the last one first. */
 function useClosing() {
   const open: Closable[] = [];
   return {

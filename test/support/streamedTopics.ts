@@ -2,7 +2,6 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { WebSocket } from 'ws';
 import type { RestNode } from './restNode.js';
 
-/** What a node was asked over WebSocket. */
 export interface AskedOfNode {
   readonly action: string;
   readonly subscription_id: string;
@@ -14,7 +13,6 @@ export interface AskedOfNode {
 export function streamTopics(node: RestNode, path = '/v1/ws') {
   const asked: AskedOfNode[] = [];
   const sockets: WebSocket[] = [];
-  /** Of the handshakes. */
   const headers: IncomingHttpHeaders[] = [];
   node.speak(path, (socket, given) => {
     sockets.push(socket);

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
-import { connect, createServer } from 'node:net';
-import type { Server, Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { lastingPort } from './lastingPort.js';
 
 /** What a client asks of a database at once: to be let in, or everything up to the answer that it waits for. */
@@ -13,7 +12,6 @@ export interface DatabaseRequest {
 /** What comes in place of the database's answer: an error, as a server words it, or bytes. */
 export type ScriptedAnswer =
   | {
-      /** Default: none. */
       readonly code?: string;
       readonly message: string;
       /** `FATAL` ends the connection. Default: so at the startup alone. */
@@ -53,7 +51,6 @@ export class TcpFaults {
     return faults;
   }
 
-  /** Connections that stand. */
   get connections(): number {
     return this.#sockets.size / 2;
   }
@@ -84,7 +81,6 @@ export class TcpFaults {
     await once(server, 'close');
   }
 
-  /** Every connection ends. */
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
@@ -163,7 +159,6 @@ function give(socket: Socket, kind: string, answer: ScriptedAnswer): void {
   else socket.write(Buffer.concat([error, messageOf('Z', Buffer.from('I'))]));
 }
 
-/** A message of the protocol. */
 export function messageOf(type: string, body: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head.write(type);

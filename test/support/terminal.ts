@@ -1,10 +1,7 @@
-import { runCommandLine } from '../../src/cli/index.js';
-import type { Terminal } from '../../src/cli/index.js';
-import { OperatorError, Output } from '../../src/runtime/index.js';
-import type { ExitReason } from '../../src/runtime/index.js';
+import { runCommandLine, type Terminal } from '../../src/cli/index.js';
+import { OperatorError, Output, type ExitReason } from '../../src/runtime/index.js';
 import type { Sink } from '../../src/runtime/output/openSink.js';
 
-/** What a command printed, and how it ended. */
 export interface Ran {
   readonly exit: ExitReason;
   readonly out: string;

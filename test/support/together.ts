@@ -1,7 +1,4 @@
-/**
- * Runs scenarios beside each other that mostly wait, in one test: what they clean up is cleaned up at its end. Fails with all
- * that failed, each by its name. `atOnce`: how many of them, where each needs much.
- */
+/** Runs scenarios beside each other that mostly wait. Fails with all that failed, by name. `atOnce`: where each needs much. */
 export async function together(
   scenarios: Readonly<Record<string, () => Promise<unknown>>>,
   atOnce = Infinity,

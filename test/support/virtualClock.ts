@@ -10,7 +10,6 @@ class VirtualTimers {
   /** The latest first, so that the next one is taken from the end. */
   readonly #timers: PendingTimer[] = [];
 
-  /** Set and neither taken nor cancelled. */
   get size(): number {
     return this.#timers.length;
   }
@@ -40,9 +39,8 @@ class VirtualTimers {
 }
 
 /**
- * A clock that stands still until a test moves it. Timers fire in the order of their due times (equal ones in the order
- * they were set), and everything they set in motion settles before the next one fires: hours pass in milliseconds, and
- * the same test always sees the same sequence.
+ * Stands still until a test moves it. Timers fire in the order of their due times (equal ones as they were set), and all that
+ * they set in motion settles before the next: hours pass in milliseconds, always in the same sequence.
  */
 export class VirtualClock implements Clock {
   readonly #epochMs: number;

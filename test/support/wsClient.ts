@@ -3,7 +3,6 @@ import { WebSocket } from 'ws';
 import { Arrivals } from './arrivals.js';
 import { atEnd } from './cleanup.js';
 
-/** What comes over `/v1/ws`, of whatever kind. */
 export interface WsMessage {
   readonly subscription_id?: string;
   readonly action?: string;
@@ -13,7 +12,6 @@ export interface WsMessage {
   readonly subscriptions?: readonly object[];
 }
 
-/** A client of `/v1/ws`, until the end of the test. */
 export class WsClient extends Arrivals<WsMessage> {
   readonly socket: WebSocket;
   readonly messages = this.arrived;
@@ -54,7 +52,6 @@ export class WsClient extends Arrivals<WsMessage> {
     this.send({ subscription_id: id, action: 'subscribe', topic, arguments: args });
   }
 
-  /** The next message behind those that were asked for. */
   async next(): Promise<WsMessage> {
     const count = (this.#taken += 1);
     const [message = {}] = (await this.first(count)).slice(-1);

@@ -1,19 +1,16 @@
-import { consecutiveSporks } from '../../../src/devnet/index.js';
-import type { DevnetHandle } from '../../../src/devnet/index.js';
+import { consecutiveSporks, type DevnetHandle } from '../../../src/devnet/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { lastingPort } from '../../support/lastingPort.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
-import { chain, succeeds } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { chain, succeeds, type Scenes } from '../Stage.js';
+import { bodies } from './nodes.js';
 
-/** Far enough above what the nodes fall back to. */
 const FAR = 3_000;
 const LAST = 99;
 const DISCARDED = 5;
 
-/** The options of two sporks, of which the second discards blocks of the first. */
 function sporks() {
   const common = { paused: true, executionDataLag: -4 };
   const ends = [{ lastHeight: LAST, discarded: DISCARDED }];
@@ -107,6 +104,39 @@ export const chainScenes: Scenes = {
         await stage.restart(instance, '--access-spork-root', String(LAST + 1));
         await stage.daemon(instance).ready();
       },
+    });
+  },
+  behind: async (stage) => {
+    const flags = ['--no-edi', '--requester-concurrency', '1', '--window', '2'];
+    const { devnet } = await stage.startUsual({ profile: 'dense' }, flags);
+    let stop = (): void => undefined;
+    await stage.provoke({
+      alerts: ['FlowIndexerBehind', 'FlowIndexerLagging'],
+      fault: 'every answer of the node takes half a second, and the chain grows by 20 heights a second',
+      strike: () => {
+        devnet.node.setFaults([{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 500 }]);
+        stop = growing(devnet, 100, 2);
+      },
+      repaired: 'the node is quick, and the chain rests',
+      fix: () => {
+        stop();
+        devnet.node.setFaults([]);
+      },
+    });
+  },
+  unresolvable: async (stage) => {
+    const late = ['--requester-unresolvable-after-ms', '2000', '--requester-backoff-max-ms', '1000'];
+    const { devnet } = await stage.startUsual({}, ['--no-edi', ...late]);
+    const lost = { fault: 'error', code: 'NOT_FOUND', message: 'could not find collection' } as const;
+    await stage.provoke({
+      alerts: ['FlowIndexerUnresolvable'],
+      fault: 'no node has the collections of a height, with `--requester-unresolvable-after-ms 2000`',
+      strike: () => {
+        devnet.node.setFaults(bodies.map((method) => ({ method, ...lost })));
+        devnet.node.head.advance(10);
+      },
+      repaired: 'the node has them',
+      fix: () => devnet.node.setFaults([]),
     });
   },
 };

@@ -2,8 +2,7 @@ import { join } from 'node:path';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest, startArguments } from '../../support/runningDaemon.js';
 import { SmallDisk } from '../SmallDisk.js';
-import { chain, pause, succeeds } from '../Stage.js';
-import type { Scenes, Stage } from '../Stage.js';
+import { chain, pause, succeeds, type Scenes, type Stage } from '../Stage.js';
 
 const MIB = 1024 ** 2;
 /** A commit that takes so long is slow, and does not hang. */

@@ -4,10 +4,8 @@ import { FaultProxy } from '../../support/faultProxy.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
-import { chain, succeeds } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { chain, succeeds, type Scenes } from '../Stage.js';
 
-/** In the scene of certificates that a minority signed. */
 const LAST_SIGNED = 48;
 const soon = ['--no-edi', '--requester-backoff-max-ms', '1000'];
 const growing = { blockIntervalMs: 250, paused: false };

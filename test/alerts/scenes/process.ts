@@ -1,9 +1,15 @@
 import { execFileSync } from 'node:child_process';
+import { copyFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { atEnd } from '../../support/cleanup.js';
+import { probeOn } from '../../support/grpcProbe.js';
 import { inspectReaders } from '../../support/inspector.js';
-import { demandRoot } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { TestSecrets } from '../../support/secretFiles.js';
+import { demandRoot, pause, type Scenes } from '../Stage.js';
 
-/** It grows all the while. */
+const ROUNDS = 12;
+/** With the key of the one for `localhost`. */
+const EXPIRED = join(import.meta.dirname, '../../data/tls/expired-cert.pem');
 const growing = { blockIntervalMs: 200, paused: false };
 
 export const processScenes: Scenes = {
@@ -70,5 +76,42 @@ export const processScenes: Scenes = {
       strike: () => inspectReaders(Number(port), 'for (;;);'),
       repaired: 'the daemon replaces it by itself',
     });
+  },
+  certificate: async (stage) => {
+    const secrets = new TestSecrets('');
+    await stage.startUsual({}, secrets.tlsFlags());
+    await stage.provoke({
+      alerts: ['FlowIndexerCertificateExpires'],
+      fault: 'a certificate that has expired stands in the file of `--api-tls-certificate-file`',
+      strike: () => copyFileSync(EXPIRED, secrets.certificateFile),
+      repaired: 'one that has not stands there',
+      fix: () => secrets.use('localhost'),
+    });
+    await stage.provoke({
+      alerts: ['FlowIndexerSecretRefused'],
+      fault: 'the file of the certificate holds something else',
+      strike: () => writeFileSync(secrets.certificateFile, 'no certificate\n'),
+      repaired: 'it holds one again',
+      fix: () => secrets.use('localhost'),
+    });
+  },
+  // Provokes nothing: it is for the panels that only callers fill.
+  readers: async (stage) => {
+    const { instance } = await stage.startUsual(growing, ['--api-forward']);
+    const daemon = stage.daemon(instance);
+    const follower = new AbortController();
+    atEnd(() => follower.abort());
+    const events = await fetch(`${daemon.apiUrl}/events`, { signal: follower.signal });
+    void events.body?.pipeTo(new WritableStream(), { signal: follower.signal }).catch(() => undefined);
+    const probe = probeOn(daemon.grpcAddress);
+    for (let round = 0; round < ROUNDS; round += 1) {
+      for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere']) {
+        await fetch(daemon.apiUrl + path);
+      }
+      await probe.call('GetLatestBlock');
+      // Not of an index: forwarded, and refused by the simulated node.
+      await probe.call('GetAccount', { address: Buffer.alloc(8) }).catch(() => undefined);
+      await pause(1_000);
+    }
   },
 };

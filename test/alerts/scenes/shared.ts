@@ -4,8 +4,7 @@ import { asAdmin, ownServer } from '../../support/postgresServer.js';
 import { scratchDirectory } from '../../support/program.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 import { storeFlags } from '../../support/storeDump.js';
-import { chain, succeeds } from '../Stage.js';
-import type { Scenes } from '../Stage.js';
+import { chain, succeeds, type Scenes } from '../Stage.js';
 import { bodies } from './nodes.js';
 
 const HISTORY = 400;

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { SourceMap } from 'node:module';
-import type { SourceMapPayload } from 'node:module';
+import { SourceMap, type SourceMapPayload } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
 /** What V8 writes with --cpu-prof, as far as it is read here. Times are microseconds. */

@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
-import type { DevnetOptions } from '../../../src/devnet/index.js';
+import { ChainGenerator, collectionLagMs, type DevnetOptions } from '../../../src/devnet/index.js';
 import { startDaemon } from './daemon.js';
 import { HttpConnection } from './HttpConnection.js';
 import { startTipNode } from './node.js';
@@ -19,7 +18,6 @@ export interface FreshOptions {
   /** What its blocks hash to, and who signs them. Default: ids are made up. */
   readonly chain?: Pick<DevnetOptions, 'seed' | 'hashedIds' | 'certificatesEvery'>;
   readonly history: number;
-  /** Heights until everybody has warmed up. */
   readonly warmUpHeights: number;
   readonly heights: number;
   readonly flags?: readonly string[];

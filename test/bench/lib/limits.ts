@@ -44,7 +44,6 @@ export class LimitWatch {
     this.#startedAtMs ??= performance.now();
   }
 
-  /** Prints what `runLimit` reads and ends the process. */
   finish(heights: number): never {
     process.stdout.write(`${(heights * 1_000) / (performance.now() - (this.#startedAtMs ?? Number.NaN))}\n`);
     process.exit(0);

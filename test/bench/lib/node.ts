@@ -2,19 +2,7 @@ import { once } from 'node:events';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
 import { firstLine, startTask } from './processes.js';
 
-export interface BenchNode {
-  readonly address: string;
-  /** Of a paced node: its history begins anew and grows from here on. */
-  pace(): void;
-  close(): void;
-}
-
-/** One whose chain grows by the clock, and which tells when. Monotonic milliseconds, the same in every process. */
-export interface TipNode extends BenchNode {
-  sentAtMs(height: number): number;
-  /** Resolves once the height is finalized, with the moment. */
-  finalized(height: number): Promise<number>;
-}
+export type BenchNode = Awaited<ReturnType<typeof start>>;
 
 export interface NodeTask {
   readonly options: DevnetOptions;
@@ -40,7 +28,7 @@ export interface BenchNodeOptions extends DevnetOptions {
 const SPARE_HEIGHTS = 20;
 
 /** Everything is generated and encoded before it resolves: what is measured afterwards is not the making of the chain. */
-export async function startBenchNode(options: BenchNodeOptions): Promise<BenchNode> {
+export async function startBenchNode(options: BenchNodeOptions) {
   const { heights, heightsPerSecond, ...rest } = options;
   const end = heights + SPARE_HEIGHTS;
   // What a paced node has it has with execution data: nothing is to wait for but the pace.
@@ -52,11 +40,11 @@ export async function startBenchNode(options: BenchNodeOptions): Promise<BenchNo
 }
 
 /** Starts a node whose chain stands still until `pace`. */
-export function startTipNode(options: DevnetOptions): Promise<TipNode> {
+export function startTipNode(options: DevnetOptions) {
   return start({ options: { ...options, paused: true }, madeTo: -1, isWatched: true });
 }
 
-async function start(task: NodeTask): Promise<TipNode> {
+async function start(task: NodeTask) {
   const child = startTask('lib/nodeProcess.ts', task);
   const [sent, finalized] = [new Map<number, number>(), new Map<number, number>()];
   child.on('message', ({ kind, height, atMs }: NodeEvent) => {
@@ -64,14 +52,16 @@ async function start(task: NodeTask): Promise<TipNode> {
   });
   return {
     address: await firstLine(child),
-    sentAtMs: (height) => sent.get(height) ?? Number.NaN,
-    finalized: async (height) => {
+    /** Monotonic milliseconds, the same in every process. */
+    sentAtMs: (height: number) => sent.get(height) ?? Number.NaN,
+    finalized: async (height: number): Promise<number> => {
       for (;;) {
         const atMs = finalized.get(height);
         if (atMs !== undefined) return atMs;
         await once(child, 'message');
       }
     },
+    /** Of a paced node: its history begins anew and grows from here on. */
     pace: () => void child.send('pace'),
     close: () => void child.kill('SIGKILL'),
   };

@@ -1,5 +1,4 @@
-import { spawn } from 'node:child_process';
-import type { ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -34,7 +33,6 @@ export function startScript(path: string, args: readonly string[]): ChildProcess
   return owned(spawn(process.execPath, script, { cwd: ROOT, stdio: [...stdio] }));
 }
 
-/** A script below `test/bench` that is given `task` as its only argument. */
 export function startTask(path: string, task: unknown): ChildProcess {
   return startScript(`test/bench/${path}`, [JSON.stringify(task)]);
 }
@@ -43,7 +41,6 @@ export function ownTask(): unknown {
   return JSON.parse(process.argv[2] ?? '{}');
 }
 
-/** Calls back with each line of the child's output; resolves when the output ends. */
 export async function eachLine(child: ChildProcess, onLine: (line: string) => void): Promise<void> {
   if (child.stdout === null) throw new Error('the child has no output');
   for await (const line of createInterface({ input: child.stdout })) onLine(line);

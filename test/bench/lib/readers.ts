@@ -41,12 +41,7 @@ export interface ReadResult {
   readonly unanswered: number;
 }
 
-export interface ReadClient {
-  run(task: ReadTask): Promise<ReadResult>;
-  /** Ends an open loop; its result comes from `run`. */
-  stop(): void;
-  close(): void;
-}
+export type ReadClient = Awaited<ReturnType<typeof startReadClient>>;
 
 /** A gRPC server in a process of its own that answers for the same ids and does nothing else. */
 export async function startBareServer(options: ReaderOptions) {
@@ -54,11 +49,11 @@ export async function startBareServer(options: ReaderOptions) {
   return { port: Number(await firstLine(child)), close: () => void child.kill('SIGKILL') };
 }
 
-export async function startReadClient(options: ReaderOptions): Promise<ReadClient> {
+export async function startReadClient(options: ReaderOptions) {
   const child = startTask('lib/readProcess.ts', options);
   await once(child, 'message');
   return {
-    run: async (task) => {
+    run: async (task: ReadTask): Promise<ReadResult> => {
       child.send(task);
       const [result] = (await once(child, 'message')) as [ReadResult];
       return result;

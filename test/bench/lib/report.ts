@@ -2,8 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
-import { format } from 'prettier';
-import type { Options } from 'prettier';
+import { format, type Options } from 'prettier';
 import { statOf } from '../../support/processFiles.js';
 import { scriptOptions } from '../../support/scriptOptions.js';
 import { median } from './statistics.js';
@@ -12,7 +11,6 @@ import { median } from './statistics.js';
 export interface Figure {
   readonly what: string;
   readonly value: number;
-  /** Written behind the value; none for a ratio. */
   readonly unit?: string;
   readonly atLeast?: number;
   readonly atMost?: number;
@@ -140,7 +138,6 @@ export function formatTable({ title, columns, rows }: Table): string {
   return `${title}\n\n${line(head)}${rule}${body.map(line).join('')}`;
 }
 
-/** What the rounds of each subject came to. */
 export function mediansTable(
   title: string,
   columns: readonly [what: string, unit: string],
@@ -239,13 +236,11 @@ ${sections.join('\n\n')}
   return `${body}\n<!-- sha3-256 of all the above: ${digest(body)} -->\n`;
 }
 
-/** True for a page as `performancePage` wrote it. */
 export function isAsWritten(page: string): boolean {
   const seal = SEAL.exec(page);
   return seal !== null && seal[1] === digest(page.slice(0, seal.index));
 }
 
-/** The names of the figures that the page calls missed, each once. */
 export function missedFigures(page: string): string[] {
   const rows = page.split('\n').map((line) => line.split('|').map((cell) => cell.trim()));
   return [...new Set(rows.filter(([, , , , verdict]) => verdict === 'missed').map(([, what = '']) => what))];

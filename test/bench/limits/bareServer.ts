@@ -1,6 +1,5 @@
 /** The limit of reads over gRPC: grpc-js and a map from ids to the bytes of their answers. Prints its port. */
-import { Server, ServerCredentials } from '@grpc/grpc-js';
-import type { handleUnaryCall, ServiceDefinition } from '@grpc/grpc-js';
+import { Server, ServerCredentials, type handleUnaryCall, type ServiceDefinition } from '@grpc/grpc-js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
 import { ownTask } from '../lib/processes.js';

@@ -24,7 +24,6 @@ interface Gathering {
 
 const client = bareClient(node);
 const watch = new LimitWatch();
-/** In the order of their heights. */
 let gatherings: Gathering[] = [];
 const wanted: { readonly id: Identifier; readonly gathering: Gathering; readonly place: number }[] = [];
 let calls = 0;

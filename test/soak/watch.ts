@@ -3,7 +3,6 @@ import { median } from '../bench/lib/statistics.js';
 import { memoryBytes } from '../support/processFiles.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 
-/** What the process is at one moment. */
 export interface Sample {
   /** Memory of its own, without mapped files; where the system does not tell, all that is resident. */
   readonly memoryBytes: number;
@@ -35,18 +34,12 @@ function flatness(samples: readonly Sample[]) {
 }
 
 /** Takes samples of a daemon and judges whether it stays as it is. */
-export class Watch {
-  readonly samples: Sample[] = [];
-  readonly #daemon: RunningDaemon;
-
-  constructor(daemon: RunningDaemon) {
-    this.#daemon = daemon;
-  }
-
+export function watchOver(daemon: RunningDaemon) {
+  const samples: Sample[] = [];
   /** Expected errors: those of `fetch`, when the daemon does not answer. */
-  async take(): Promise<Sample> {
-    const metrics = await this.#daemon.scrape();
-    const { pid = 0 } = this.#daemon.program.child;
+  const take = async (): Promise<Sample> => {
+    const metrics = await daemon.scrape();
+    const { pid = 0 } = daemon.program.child;
     const files = `/proc/${pid}/fd`;
     const sample = {
       memoryBytes: memoryBytes(pid, 'RssAnon') || metrics.value('process_resident_memory_bytes'),
@@ -54,11 +47,8 @@ export class Watch {
       loopDelayMs: metrics.value('nodejs_eventloop_lag_p99_seconds') * 1000,
       indexed: metrics.value('latest_indexed_height'),
     };
-    this.samples.push(sample);
+    samples.push(sample);
     return sample;
-  }
-
-  flatness(): ReturnType<typeof flatness> {
-    return flatness(this.samples);
-  }
+  };
+  return { samples, take, flatness: () => flatness(samples) };
 }
