@@ -2,11 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import {
-  accountRoleNames,
-  DEFAULT_PAGE_ITEMS,
-  MAX_PAGE_ITEMS,
-} from '../../../src/api/documents/accountTransactions.js';
+import { accountRoleNames, DEFAULT_PAGE_ITEMS } from '../../../src/api/documents/accountTransactions.js';
+import { MAX_PAGE_ITEMS } from '../../../src/api/documents/accountTransactions.js';
 import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
 import { AbortError } from '../../../src/runtime/index.js';

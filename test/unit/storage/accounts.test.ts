@@ -4,13 +4,8 @@ import { accountRoles } from '../../../src/flow/index.js';
 import type { Address } from '../../../src/flow/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import {
-  accountChain,
-  accounts,
-  everyTransactionOf,
-  listedIn,
-  transactionBy,
-} from '../../support/accountChain.js';
+import { accountChain, accounts, everyTransactionOf, listedIn } from '../../support/accountChain.js';
+import { transactionBy } from '../../support/accountChain.js';
 import { commitThrough, fill, range } from '../../support/ranges.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';

@@ -1,13 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import {
-  chainWith,
-  makeChain,
-  makeCollection,
-  makeTransaction,
-  seededCollection,
-} from '../../support/storeBlocks.js';
+import { chainWith, makeChain, makeCollection, makeTransaction } from '../../support/storeBlocks.js';
+import { seededCollection } from '../../support/storeBlocks.js';
 import { begin, useStores, verifyAt } from '../../support/storeDirectory.js';
 import { heightOf, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';

@@ -1,13 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { rangesInWords, verifiedBlock } from '../../../src/storage/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import {
-  encodeRlp,
-  identifierBytes,
-  toAddress,
-  toIdentifier,
-  VerificationMemory,
-} from '../../../src/flow/index.js';
+import { encodeRlp, identifierBytes, toAddress, toIdentifier } from '../../../src/flow/index.js';
+import { VerificationMemory } from '../../../src/flow/index.js';
 import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import { repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
 import { keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';

@@ -8,15 +8,8 @@ import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatab
 import type { Database } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import {
-  batchOf,
-  chainWith,
-  makeBlock,
-  makeChain,
-  plainChain,
-  seededCollection,
-  transactionIdsOf,
-} from '../../support/storeBlocks.js';
+import { batchOf, chainWith, makeBlock, makeChain, plainChain } from '../../support/storeBlocks.js';
+import { seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
 import { standIn } from '../../support/standIn.js';
 import { digestOf } from '../../support/storeDigest.js';
 import { begin, metaFrom, storeOver, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';

@@ -4,15 +4,8 @@ import { seededRandom } from '../../support/seededRandom.js';
 import { DamageList } from '../../../src/storage/verify/DamageList.js';
 import type { VerifiedCollection } from '../../../src/flow/index.js';
 import type { BlockEntry, VerifyReport } from '../../../src/storage/index.js';
-import {
-  batchOf,
-  chainWith,
-  makeBlock,
-  makeChain,
-  makeCollection,
-  makeTransaction,
-  seededCollection,
-} from '../../support/storeBlocks.js';
+import { batchOf, chainWith, makeBlock, makeChain, makeCollection } from '../../support/storeBlocks.js';
+import { makeTransaction, seededCollection } from '../../support/storeBlocks.js';
 import { begin, repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
 import { heightOf, keyOf, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
 import { HashedChain } from '../../support/hashedChain.js';
