@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
-import type { ReaderSources } from '../../src/app/threads/keepReaderThread.js';
-import { readerStarter } from '../../src/app/threads/startWorker.js';
-import type { StartReader } from '../../src/app/threads/startWorker.js';
+import { keepReaderThread, type ReaderSources } from '../../src/app/threads/keepReaderThread.js';
+import { readerStarter, type StartReader } from '../../src/app/threads/startWorker.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';

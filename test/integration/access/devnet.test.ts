@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { UpstreamError } from '../../../src/access/index.js';
-import type { AccessNode } from '../../../src/access/index.js';
+import { UpstreamError, type AccessNode } from '../../../src/access/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
 import { eventually } from '../../support/program.js';
 import { networkOf } from '../../support/rawNode.js';

@@ -1,5 +1,4 @@
-import { get as httpGet } from 'node:http';
-import type { IncomingMessage } from 'node:http';
+import { get as httpGet, type IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { RestNode } from '../../support/restNode.js';

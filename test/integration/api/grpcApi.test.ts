@@ -3,8 +3,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { describeProto } from '../../../scripts/describe-proto.mjs';
 import type { Identifier } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { GrpcProbe } from '../../support/grpcProbe.js';
+import { refusalOf, type GrpcProbe } from '../../support/grpcProbe.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
 

@@ -1,5 +1,4 @@
-import { once } from 'node:events';
-import type { EventEmitter } from 'node:events';
+import { once, type EventEmitter } from 'node:events';
 import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { Forwarder } from '../../../src/access/index.js';

@@ -3,8 +3,7 @@ import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { GrpcProbe } from '../../support/grpcProbe.js';
+import { refusalOf, type GrpcProbe } from '../../support/grpcProbe.js';
 import { beginCall, openSession } from '../../support/http2Probe.js';
 import { openSocket } from '../../support/httpProbe.js';
 import { eventually } from '../../support/program.js';

@@ -1,8 +1,7 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { GrpcProbe, Message } from '../../support/grpcProbe.js';
+import { refusalOf, type GrpcProbe, type Message } from '../../support/grpcProbe.js';
 import { servedOverGrpc } from '../../support/servedOverGrpc.js';
 import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
 import { VirtualClock } from '../../support/virtualClock.js';

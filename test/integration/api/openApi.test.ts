@@ -3,8 +3,7 @@ import type { openApiDocument } from '../../../src/api/openapi.js';
 import { accountsOff } from '../../support/accountsOff.js';
 import { EventReader } from '../../support/eventReader.js';
 import { HashedChain } from '../../support/hashedChain.js';
-import { violations } from '../../support/schemaCheck.js';
-import type { JsonSchema } from '../../support/schemaCheck.js';
+import { violations, type JsonSchema } from '../../support/schemaCheck.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
 

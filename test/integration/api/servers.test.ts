@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { OperatorError } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import { OperatorError, type Clock } from '../../../src/runtime/index.js';
 import { atEnd } from '../../support/cleanup.js';
 import { GrpcProbe } from '../../support/grpcProbe.js';
 import { beginCall, openSession } from '../../support/http2Probe.js';

@@ -1,10 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ChangeFeed } from '../../../src/api/index.js';
 import { StorageError } from '../../../src/storage/index.js';
-import { EventReader } from '../../support/eventReader.js';
-import type { ServerEvent } from '../../support/eventReader.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { Message } from '../../support/grpcProbe.js';
+import { EventReader, type ServerEvent } from '../../support/eventReader.js';
+import { refusalOf, type Message } from '../../support/grpcProbe.js';
 import type { IndexedChain } from '../../support/indexedChain.js';
 import { until } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';

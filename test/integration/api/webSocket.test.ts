@@ -9,8 +9,7 @@ import { ServedChain } from '../../support/servedChain.js';
 import { branchAbove, chainOf, transactionWith } from '../../support/smallChain.js';
 import { streamTopics } from '../../support/streamedTopics.js';
 import { VirtualClock } from '../../support/virtualClock.js';
-import { WsClient } from '../../support/wsClient.js';
-import type { WsMessage } from '../../support/wsClient.js';
+import { WsClient, type WsMessage } from '../../support/wsClient.js';
 
 const FIRST = 100;
 const chain = chainOf(FIRST, 40, () => [[transactionWith({ gasLimit: 1n })]]);

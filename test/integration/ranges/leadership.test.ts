@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Leadership } from '../../../src/ranges/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { asAdmin, lockHeld, valueIn } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { usePostgres } from '../../support/storeKinds.js';

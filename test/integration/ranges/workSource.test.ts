@@ -1,8 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
 import { asAdmin, countIn, valueIn } from '../../support/postgresServer.js';

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { lastingPort } from '../../support/lastingPort.js';
-import { asAdmin, countIn } from '../../support/postgresServer.js';
-import type { PostgresMachine } from '../../support/postgresServer.js';
+import { asAdmin, countIn, type PostgresMachine } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, plainChain, transactionIdsOf } from '../../support/storeBlocks.js';
 import { usePostgres } from '../../support/storeKinds.js';

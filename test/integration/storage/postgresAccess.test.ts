@@ -1,9 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { Transform } from 'node:stream';
-import type { Duplex } from 'node:stream';
+import { Transform, type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { tcpServer } from '../../support/httpProbe.js';

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RangeLostError } from '../../../src/storage/index.js';
-import type { BackfillPlan, BlockEntry } from '../../../src/storage/index.js';
+import { RangeLostError, type BackfillPlan, type BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin, countIn, lockHeld, rowsOf } from '../../support/postgresServer.js';
 import { until } from '../../support/program.js';
 import { batchOf, makeBlock, makeChain, plainChain, seededCollection } from '../../support/storeBlocks.js';

@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { encodeTransaction, sha3 } from '../../../src/flow/index.js';
-import type { Transaction } from '../../../src/flow/index.js';
+import { encodeTransaction, sha3, type Transaction } from '../../../src/flow/index.js';
 import { packageRoot } from '../../../src/runtime/index.js';
 import { countIn, rowsOf } from '../../support/postgresServer.js';
 import { transactionWith } from '../../support/smallChain.js';

@@ -1,7 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { migrateStore } from '../../../src/ranges/index.js';
-import { loadPostgres, sharedRangesOf } from '../../../src/storage/index.js';
-import type { IndexStore } from '../../../src/storage/index.js';
+import { loadPostgres, sharedRangesOf, type IndexStore } from '../../../src/storage/index.js';
 import { asAdmin, rowsOf } from '../../support/postgresServer.js';
 import { blocksIn, fill, range } from '../../support/ranges.js';
 import { chainWith, seededCollection } from '../../support/storeBlocks.js';

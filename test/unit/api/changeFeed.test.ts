@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ApiError, ChangeFeed } from '../../../src/api/index.js';
+import { ApiError, ChangeFeed, type IndexedRange } from '../../../src/api/index.js';
 import { MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/feed/ChangeFeed.js';
-import type { IndexedRange } from '../../../src/api/index.js';
 import type { FeedEvent, StartPoint } from '../../../src/api/feed/following.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';

@@ -14,8 +14,7 @@ import { ServedChain } from '../../support/servedChain.js';
 import { smallChain, transactionWith } from '../../support/smallChain.js';
 import { storeFlags, storePath, withStore } from '../../support/storeDump.js';
 import { matching, refusal } from '../../support/refusal.js';
-import { runInProcess } from '../../support/terminal.js';
-import type { Ran } from '../../support/terminal.js';
+import { runInProcess, type Ran } from '../../support/terminal.js';
 
 const FIRST = 100;
 const LAST = 112;

@@ -6,8 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { atEnd } from '../../support/cleanup.js';
 import { scratchDirectory } from '../../support/program.js';
 import { refusal } from '../../support/refusal.js';
-import { RestNode } from '../../support/restNode.js';
-import type { RestReply } from '../../support/restNode.js';
+import { RestNode, type RestReply } from '../../support/restNode.js';
 import { runInProcess } from '../../support/terminal.js';
 
 /** Something that answers like a daemon of this instance. Resolves with its port. */

@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import type { Terminal } from '../../../src/cli/index.js';
+import { runCommandLine, type Terminal } from '../../../src/cli/index.js';
 import { eventually } from '../../support/program.js';
 import { ServedChain } from '../../support/servedChain.js';
 import { smallChain } from '../../support/smallChain.js';
 import { recordingTerminal, runInProcess } from '../../support/terminal.js';
-import { runCommandLine } from '../../../src/cli/index.js';
 
 const served = (): Promise<ServedChain> => ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
 

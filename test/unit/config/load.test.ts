@@ -1,11 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { clashOfPorts, daemonSettings, loadConfig } from '../../../src/config/index.js';
+import { clashOfPorts, daemonSettings, loadConfig, type Setting } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
-import type { Setting } from '../../../src/config/index.js';
-import { OperatorError } from '../../../src/runtime/index.js';
-import type { ExitReason } from '../../../src/runtime/index.js';
+import { OperatorError, type ExitReason } from '../../../src/runtime/index.js';
 import { scratchDirectory } from '../../support/program.js';
 import { refusal } from '../../support/refusal.js';
 

@@ -3,8 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator, oddKinds, profiles } from '../../../src/devnet/index.js';
 import type { GeneratedBlock, OddKind } from '../../../src/devnet/index.js';
-import { decodeTransaction, identifierBytes } from '../../../src/flow/index.js';
-import type { Transaction } from '../../../src/flow/index.js';
+import { decodeTransaction, identifierBytes, type Transaction } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
 import { type ProtocolStateEntry, recordedSnapshot } from '../../support/proofData.js';
 

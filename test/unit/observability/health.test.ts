@@ -1,6 +1,5 @@
 import { describe, expect, it, vi } from 'vitest';
-import { monitorHealth } from '../../../src/observability/index.js';
-import type { Finding } from '../../../src/observability/index.js';
+import { monitorHealth, type Finding } from '../../../src/observability/index.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 

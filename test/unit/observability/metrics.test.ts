@@ -1,8 +1,7 @@
 import { Counter, Histogram } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { blockRefusals, allReadinessCodes, createMetrics } from '../../../src/observability/index.js';
-import { createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
-import type { ScrapedValues } from '../../../src/observability/index.js';
+import { createReaderMetrics, mergedPage, type ScrapedValues } from '../../../src/observability/index.js';
 import { invalidBlockReasons } from '../../../src/proof/blocks/BlockProver.js';
 
 /** A word of a name that is no base unit, and the base unit that it should be. */

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { accountRoles } from '../../../src/flow/index.js';
-import type { Address } from '../../../src/flow/index.js';
+import { accountRoles, type Address } from '../../../src/flow/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
 import { accountChain, accounts, everyTransactionOf, listedIn } from '../../support/accountChain.js';

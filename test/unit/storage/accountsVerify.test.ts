@@ -5,8 +5,7 @@ import { filesOf, TABLE } from '../../support/databaseFiles.js';
 import { accountChain } from '../../support/accountChain.js';
 import { commitThrough } from '../../support/ranges.js';
 import { repairAt, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { heightOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import type { RawDatabase } from '../../support/rawStore.js';
+import { heightOf, sealed, withRawDatabase, type RawDatabase } from '../../support/rawStore.js';
 import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 20;

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
-import { BorderError, StorageError } from '../../../src/storage/index.js';
-import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
+import { BorderError, StorageError, type BlockEntry, type RangeStore } from '../../../src/storage/index.js';
 import { evidenceOf } from '../../support/committeeEvidence.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { blocksIn, commitThrough, range } from '../../support/ranges.js';

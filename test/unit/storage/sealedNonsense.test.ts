@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { rangesInWords, verifiedBlock } from '../../../src/storage/index.js';
-import type { LevelIndexStore } from '../../../src/storage/index.js';
+import { rangesInWords, verifiedBlock, type LevelIndexStore } from '../../../src/storage/index.js';
 import { encodeRlp, identifierBytes, toAddress, toIdentifier } from '../../../src/flow/index.js';
 import { VerificationMemory } from '../../../src/flow/index.js';
 import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';

@@ -1,11 +1,9 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
-import { LevelIndexStore, StorageError } from '../../../src/storage/index.js';
+import { systemClock, type Clock } from '../../../src/runtime/index.js';
+import { LevelIndexStore, StorageError, type Database } from '../../../src/storage/index.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
-import type { Database } from '../../../src/storage/index.js';
 import { MemoryDatabase } from '../../support/memoryDatabase.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
 import { batchOf, chainWith, makeBlock, makeChain, plainChain } from '../../support/storeBlocks.js';
