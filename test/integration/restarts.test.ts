@@ -109,28 +109,25 @@ describe('many lines, one after another, over the same nodes', { timeout: 300_00
   it.each([
     ['asked for by id', false],
     ['streamed', true],
-  ])(
-    'give back slots, listeners, sockets, timers and descriptors, with collections %s',
-    async (_, streamed) => {
-      const devnet = await startDevnet({
-        ...{ startHead: 2_000, blockIntervalMs: 10, executionData: streamed },
-        faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 10, probability: 0.7 }],
-      });
-      devnets.push(devnet);
-      // What is loaded once, and kept, is there before.
-      await run(devnet, streamed, 1);
-      await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
-      // Counted as it will be afterwards, with the timers of a poll.
-      let before = held();
-      await expect.poll(() => (before = held())['descriptors'], WAIT).toBeGreaterThan(0);
-      const { faults, lines, listening, underWay } = await run(devnet, streamed, RESTARTS + 1);
-      expect(lines).toBe(RESTARTS + 1);
-      expect(underWay).toBeGreaterThan(RESTARTS / 2);
-      expect(faults).toEqual([]);
-      // A loop or two of the daemon may be about to wait, or not to.
-      expect(Math.max(...listening)).toBeLessThanOrEqual(listening[0]! + 2);
-      await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
-      await expect.poll(() => grown(before), WAIT).toEqual([]);
-    },
-  );
+  ])('give back all that they had open, with collections %s', async (_, streamed) => {
+    const devnet = await startDevnet({
+      ...{ startHead: 2_000, blockIntervalMs: 10, executionData: streamed },
+      faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 10, probability: 0.7 }],
+    });
+    devnets.push(devnet);
+    // What is loaded once, and kept, is there before.
+    await run(devnet, streamed, 1);
+    await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
+    // Counted as it will be afterwards, with the timers of a poll.
+    let before = held();
+    await expect.poll(() => (before = held())['descriptors'], WAIT).toBeGreaterThan(0);
+    const { faults, lines, listening, underWay } = await run(devnet, streamed, RESTARTS + 1);
+    expect(lines).toBe(RESTARTS + 1);
+    expect(underWay).toBeGreaterThan(RESTARTS / 2);
+    expect(faults).toEqual([]);
+    // A loop or two of the daemon may be about to wait, or not to.
+    expect(Math.max(...listening)).toBeLessThanOrEqual(listening[0]! + 2);
+    await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
+    await expect.poll(() => grown(before), WAIT).toEqual([]);
+  });
 });

@@ -46,7 +46,7 @@ const request = (line: string, ...headers: string[]): string =>
   [`${line} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n');
 
 it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
-  '%s is a method that is refused with those that are allowed, wherever it is sent',
+  '%s is refused with the methods that are allowed',
   async (method) => {
     const { port } = await startedApi();
     for (const path of ['/status', '/v1/transactions', '/nowhere', '*'])

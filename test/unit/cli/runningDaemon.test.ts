@@ -81,9 +81,4 @@ describe('a running daemon', () => {
     const { port } = await RestNode.start(reply);
     expect(await run('status', '--api-port', String(port))).toMatchObject(refusal('no_daemon', why));
   });
-
-  it('is whoever answers where the operator says', async () => {
-    const port = String(await answerer('any'));
-    expect(await run('status', '--json', '--api-port', port)).toMatchObject({ exit: 'done' });
-  });
 });

@@ -336,7 +336,7 @@ describe('variables of a Service or a container called like our prefix', () => {
   });
 
   it.each(['FCI', 'FCI_API', 'FCI_API_GRPC', 'FCI_METRICS', 'FCI_INDEXER', 'FCI_READER_2', 'FCI_STORE'])(
-    'are ignored and named for %s, and what is meant beside them is taken',
+    'are ignored and named for %s, and not what is meant',
     (service) => {
       const own = { FCI_WINDOW: '64', FCI_API_HOST: '0.0.0.0', FCI_LOG_LEVEL: 'debug' };
       const links = linksOf(service);

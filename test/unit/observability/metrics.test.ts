@@ -1,55 +1,7 @@
-import { Counter, Histogram } from 'prom-client';
 import { describe, expect, it } from 'vitest';
 import { blockRefusals, allReadinessCodes, createMetrics } from '../../../src/observability/index.js';
 import { createReaderMetrics, mergedPage, type ScrapedValues } from '../../../src/observability/index.js';
 import { invalidBlockReasons } from '../../../src/proof/blocks/BlockProver.js';
-
-/** A word of a name that is no base unit, and the base unit that it should be. */
-const derivedUnits: Readonly<Record<string, string>> = {
-  ...{ milliseconds: 'seconds', microseconds: 'seconds', nanoseconds: 'seconds', minutes: 'seconds' },
-  ...{ hours: 'seconds', days: 'seconds', weeks: 'seconds', kilobytes: 'bytes', megabytes: 'bytes' },
-  ...{ gigabytes: 'bytes', kibibytes: 'bytes', mebibytes: 'bytes', gibibytes: 'bytes', bits: 'bytes' },
-  ...{ percent: 'ratio', percentage: 'ratio', kilometers: 'meters' },
-};
-const ABBREVIATED = ['s', 'ms', 'us', 'ns', 'sec', 'b', 'kb', 'mb', 'gb', 'tb', 'pb', 'm', 'h', 'd'];
-const TYPES = ['counter', 'gauge', 'histogram', 'summary'];
-
-interface Family {
-  readonly name: string;
-  readonly help: string;
-  readonly type: string;
-  readonly labelNames: readonly string[];
-}
-
-/** What Prometheus' own checker would find wrong with a metric, by the same rules; nothing for one in good order. */
-function metricFaults({ name, help, type, labelNames }: Family): readonly string[] {
-  const words = name.split('_');
-  const unit = words.at(name.endsWith('_total') ? -2 : -1) ?? '';
-  const faults: Readonly<Record<string, boolean>> = {
-    'has no help text': help === '',
-    'is of no type': !TYPES.includes(type),
-    'is a counter and does not end in _total, or the other way round':
-      (type === 'counter') !== name.endsWith('_total'),
-    'ends like a part of a histogram': /_(?:count|sum|bucket)$/.test(name),
-    'is not written with underscores': !/^[a-z][a-z0-9_]*$/.test(name),
-    'counts in no base unit': words.some((word) => derivedUnits[word] !== undefined),
-    'has its type in its name': words.some((word) => TYPES.includes(word)),
-    'abbreviates its unit': ABBREVIATED.includes(unit),
-    'has a label that it may not have': labelNames.some(
-      (label) => ['le', 'quantile'].includes(label) || !/^[a-z][a-z0-9_]*$/.test(label),
-    ),
-  };
-  return Object.keys(faults).flatMap((fault) => (faults[fault] === true ? [`${name} ${fault}`] : []));
-}
-
-/** What stands on a page that is no line of metrics, or stands there twice. */
-function pageFaults(page: string): readonly string[] {
-  const lines = page.split('\n').filter((line) => line !== '');
-  const heads = lines.map(
-    (line) => /^# (?:HELP|TYPE) \S+|^[a-zA-Z_][\w]*(?:\{.*\})?(?= \S+$)/.exec(line)?.[0],
-  );
-  return lines.filter((_, at) => heads[at] === undefined || heads.indexOf(heads[at]) < at);
-}
 
 const build = { version: '1.2.3', node: 'v20.0.0' };
 
@@ -73,33 +25,13 @@ async function scrape(metrics: ReturnType<typeof createMetrics>, series: string)
   return line === undefined ? undefined : Number(line.split(' ').at(-1));
 }
 
-/** Every metric with a value, as after some use. */
-async function usedPage(): Promise<string> {
-  const metrics = createMetrics(build);
-  const readers = createReaderMetrics();
-  metrics.bind(values());
-  for (const metric of [metrics, readers].flatMap(({ registry }) => registry.getMetricsAsArray())) {
-    const { labelNames = [] } = metric as unknown as { labelNames?: readonly string[] };
-    const labels = Object.fromEntries(labelNames.map((name) => [name, 'some "value"']));
-    if (metric instanceof Histogram) metric.observe(labels, 1);
-    else if (metric instanceof Counter) metric.inc(labels);
-  }
-  return (await mergedPage(metrics.registry, [await readers.snapshot(), await readers.snapshot()])).text;
-}
-
 /** As the daemon serves them. */
 async function freshPage(): Promise<string> {
   return (await mergedPage(createMetrics(build).registry, [await createReaderMetrics().snapshot()])).text;
 }
 
+/** That the page keeps the rules of Prometheus: `npm run test:promtool`. */
 describe('the page of metrics', () => {
-  it('keeps the rules that Prometheus checks', async () => {
-    const registries = [createMetrics(build).registry, createReaderMetrics().registry];
-    const families = registries.flatMap((registry) => registry.getMetricsAsArray());
-    expect((families as unknown as Family[]).flatMap(metricFaults)).toEqual([]);
-    expect([pageFaults(await freshPage()), pageFaults(await usedPage())]).toEqual([[], []]);
-  });
-
   it('has when the process was started', async () => {
     const [, seconds] = /^process_start_time_seconds (\d+)/m.exec(await freshPage()) ?? [];
     expect(Math.abs(Number(seconds) - (Date.now() / 1_000 - process.uptime()))).toBeLessThan(60);
@@ -148,20 +80,6 @@ describe('metrics', () => {
       const varied = labelNames.filter((label) => /height|id$|block|collection|transaction/i.test(label));
       expect(varied).toEqual([]);
     }
-  });
-
-  it('reads gauges at scrape time, so that they are true also when nothing reports', async () => {
-    const metrics = createMetrics(build);
-    let head = 130;
-    let lag: number | undefined = 30;
-    metrics.bind(values({ head_height: () => head, lag_heights: () => lag }));
-    expect(await scrape(metrics, 'latest_indexed_height')).toBe(7);
-    expect(await scrape(metrics, 'lag_heights')).toBe(30);
-    head = 140;
-    lag = undefined;
-    expect(await scrape(metrics, 'head_height')).toBe(140);
-    // Nobody confirms the head: an old lag would be a lie.
-    expect(await scrape(metrics, 'lag_heights')).toBeUndefined();
   });
 
   it('says whether it is ready, and each reason that there is, at any time', async () => {

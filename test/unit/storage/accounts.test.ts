@@ -175,7 +175,7 @@ describe('the account index', () => {
   };
 
   it.each([0, 1, 2, Infinity])(
-    'is forgotten without a trace, and claims nothing false where the process ends after %d writes of that',
+    'is forgotten, and claims nothing false where the process ends after %d writes',
     async (writes) => {
       for (const isOn of [true, false, undefined]) {
         const { database } = await whole(true);

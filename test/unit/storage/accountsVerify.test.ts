@@ -34,16 +34,6 @@ describe('verify and repair of the account index', () => {
     return entries.find(([key]) => heightOf(key)! >= from && heightOf(key)! <= to)!;
   };
 
-  it.each([0, 1, 2])('find nothing wrong after %i steps of building', async (steps) => {
-    const path = await halfBuilt(steps);
-    const report = await verifyAt(path);
-    expect(report.damages).toEqual([]);
-    expect(report.pointers).toBeGreaterThan(0);
-    // Nor after the index was switched off again.
-    await (await open(path, { accounts: false })).close();
-    expect((await verifyAt(path)).damages).toEqual([]);
-  });
-
   it('tell an entry that is missing, one that is changed and one that nobody calls for', async () => {
     const path = await halfBuilt(2);
     const [missing] = await entryAt(path, LAST - 20, LAST);

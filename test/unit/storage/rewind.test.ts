@@ -21,16 +21,6 @@ const chain = makeChain(10, [
 describe('rewind', () => {
   const { filled, open, freshPath, closedStore } = useStores();
 
-  it.each([9, 10, 11, 12, 13])('to %i leaves the store of a chain that ends there', async (height) => {
-    const path = await freshPath();
-    const store = await filled(chain, path);
-    await store.rewind(height);
-    expect(store.latestIndexedHeight()).toBe(height);
-    expect(store.latestBlock()?.id).toBe(chain[height - 10]?.block.id);
-    const reference = await begin(open(await freshPath()), 10, chain.slice(0, height - 9));
-    expect(await digestOf(store)).toBe(await digestOf(reference));
-  });
-
   it('removes heights by the hundred, and large bodies', async () => {
     const long = chainWith(1, 300, (index) =>
       index % 50 === 0
