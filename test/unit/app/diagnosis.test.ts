@@ -55,10 +55,7 @@ interface Wrong {
   readonly proven: { readonly to: number; readonly reason: string | undefined };
   readonly proofFailed: { readonly height: number; readonly reason: string; readonly rewindTo: number };
   /** Several processes share the store, and this one does not lead, unless it says so. */
-  readonly shared: {
-    readonly leads?: boolean;
-    readonly leader?: ReturnType<Leadership['leader']>;
-  };
+  readonly shared: { readonly leads?: boolean; readonly leader?: ReturnType<Leadership['leader']> };
   readonly readerDown: string;
   readonly disk: { readonly freeBytes: number; readonly sizeBytes: number };
   readonly paused: string;

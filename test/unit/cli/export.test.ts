@@ -322,10 +322,7 @@ describe('an export from a daemon', () => {
     for (const file of [path, beside]) {
       for (const resume of [['--resume'], []]) {
         const message = `Another export writes to ${file}. Wait until it ends, or choose another file.`;
-        expect(await runAt(served, '--output', file, ...resume)).toMatchObject({
-          exit: 'storage',
-          message,
-        });
+        expect(await runAt(served, '--output', file, ...resume)).toMatchObject({ exit: 'storage', message });
       }
     }
     // It may have gone on meanwhile, but nobody cut it off.

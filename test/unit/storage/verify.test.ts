@@ -96,9 +96,7 @@ describe('verify of a store with one byte changed', () => {
     const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), isAlone, check),
-      {
-        numRuns: 10,
-      },
+      { numRuns: 10 },
     );
     expect((await verifyAt(path)).damageCount).toBe(0);
   }, 120_000);
