@@ -4,16 +4,10 @@ import { readerStarter, type StartReader } from '../../src/app/threads/startWork
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
-import { atEnd } from '../support/cleanup.js';
-import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
-import { scratchDirectory } from '../support/program.js';
-import { answer, networkOf, RawNode } from '../support/rawNode.js';
+import { answer, atEnd, GrpcProbe, networkOf, RawNode, RecordingLogger, refusal } from '../support/index.js';
+import { refusalOf, scratchDirectory, shownOf, statusWith } from '../support/index.js';
 import { readerOptions } from '../support/readerOptions.js';
 import { readersHere } from '../support/readers.js';
-import { refusal } from '../support/refusal.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
-import { statusWith } from '../support/servedChain.js';
-import { shownOf } from '../support/storeDirectory.js';
 
 const FIRST = 100;
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';

@@ -8,10 +8,8 @@ import { startDevnet, type DevnetHandle } from '../../src/devnet/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import type { Leadership } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { seededRandom } from '../support/seededRandom.js';
+import { RecordingLogger, seededRandom, useStores } from '../support/index.js';
 import { Ledger } from '../simulation/Ledger.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
-import { useStores } from '../support/storeDirectory.js';
 
 const RESTARTS = 6;
 /** What a line writes before the next one takes its place, with most of the window on its way. */

@@ -7,10 +7,7 @@ import type { Timestamp } from '../../src/flow/index.js';
 import { duckdb } from '../support/duckdb.js';
 import { blocks, FIRST, LAST, linesOf, useOddExports, type Line as Row } from '../support/oddExports.js';
 import { oddTimes } from '../support/oddTransactions.js';
-import { asAdmin } from '../support/postgresServer.js';
-import { ServedChain } from '../support/servedChain.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { runInProcess } from '../support/terminal.js';
+import { asAdmin, runInProcess, ServedChain, usePostgres } from '../support/index.js';
 
 const { run, exported } = useOddExports();
 

@@ -16,8 +16,7 @@ import { createMetrics } from '../../../src/observability/index.js';
 import { sleep, systemClock, type Clock } from '../../../src/runtime/index.js';
 import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
-import { atEnd } from '../../support/cleanup.js';
-import type { RawNode } from '../../support/rawNode.js';
+import { atEnd, type RawNode } from '../../support/index.js';
 
 const never = new AbortController().signal;
 

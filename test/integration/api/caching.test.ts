@@ -1,9 +1,8 @@
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { RestNode } from '../../support/restNode.js';
-import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
-import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { BEARER, chainOf, guarded, idOf, RestNode, ServedChain } from '../../support/index.js';
+import { transactionIds, transactionWith } from '../../support/index.js';
 
 const FIRST = 100;
 const SEALED = 105;

@@ -3,12 +3,8 @@ import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { ApiServerOptions } from '../../../src/api/rest/apiServer.js';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { openSocket, sendRaw } from '../../support/httpProbe.js';
-import { until } from '../../support/program.js';
-import { metricsServerOver, ServedChain } from '../../support/servedChain.js';
-import { scraped } from '../../support/scrapedMetrics.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { atEnd, metricsServerOver, openSocket, scraped, sendRaw, ServedChain } from '../../support/index.js';
+import { until, VirtualClock } from '../../support/index.js';
 
 /** A server of nothing but its own status. */
 const startedApi = (parts?: Parameters<typeof ServedChain.start>[2]) =>

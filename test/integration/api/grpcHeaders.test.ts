@@ -1,12 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { identifierBytes, WireWriter } from '../../../src/flow/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import { evidenceOf } from '../../support/committeeEvidence.js';
-import { refusalOf, type GrpcProbe } from '../../support/grpcProbe.js';
-import { HashedChain } from '../../support/hashedChain.js';
-import type { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { asItIs } from '../../support/rawNode.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
+import { asItIs, evidenceOf, HashedChain, refusalOf, servedOverGrpc } from '../../support/index.js';
+import type { GrpcProbe, MemoryIndexStore } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 106;

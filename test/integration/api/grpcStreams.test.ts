@@ -1,10 +1,8 @@
 import type { ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
-import { refusalOf, type GrpcProbe, type Message } from '../../support/grpcProbe.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { chainOf, idOf, refusalOf, servedOverGrpc, transactionWith } from '../../support/index.js';
+import { VirtualClock, type GrpcProbe, type Message } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 119;

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { openApiDocument } from '../../../src/api/openapi.js';
 import { readinessCodes } from '../../../src/observability/index.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain } from '../../support/smallChain.js';
+import { ServedChain, smallChain } from '../../support/index.js';
 
 const chain = smallChain(100, [[], [], []]);
 

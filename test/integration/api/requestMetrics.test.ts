@@ -1,16 +1,9 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import { openSocket } from '../../support/httpProbe.js';
-import { eventually, until } from '../../support/program.js';
-import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
-import { RestNode } from '../../support/restNode.js';
-import { scraped } from '../../support/scrapedMetrics.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
-import { WsClient } from '../../support/wsClient.js';
+import { answer, eventually, fail, forwarderTo, networkOf, openSocket } from '../../support/index.js';
+import { RawNode, refusalOf, RestNode, scraped, ServedChain, servedOverGrpc } from '../../support/index.js';
+import { smallChain, transactionIds, transactionWith, until, WsClient } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const idAt = (place: number): string => chain[place]?.block.id ?? '';

@@ -1,11 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { openSocket, tcpServer } from '../../support/httpProbe.js';
-import { eventually, until } from '../../support/program.js';
-import { RestNode } from '../../support/restNode.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { eventually, openSocket, RestNode, ServedChain, smallChain, tcpServer } from '../../support/index.js';
+import { transactionWith, until, VirtualClock } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const CONNECT_LIMIT_MS = 5_000;

@@ -4,14 +4,10 @@ import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
-import { asAdmin, countIn, valueIn } from '../../support/postgresServer.js';
-import { range } from '../../support/ranges.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
+import { asAdmin, chainWith, countIn, parts, range, seededCollection } from '../../support/index.js';
+import { usePostgres, useStores, valueIn, VirtualClock } from '../../support/index.js';
 import type { TcpFaults } from '../../support/tcpFaults.js';
-import { useStores } from '../../support/storeDirectory.js';
-import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
 const chain = chainWith(FIRST, 100, (index) => (index % 3 === 0 ? [seededCollection(`of ${index}`, 1)] : []));

@@ -4,11 +4,8 @@ import { join } from 'node:path';
 import { Transform, type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { tcpServer } from '../../support/httpProbe.js';
-import { asAdmin, rowsOf } from '../../support/postgresServer.js';
-import { scratchDirectory } from '../../support/program.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { fault, refusal } from '../../support/refusal.js';
+import { asAdmin, fault, refusal, rowsOf, scratchDirectory, tcpServer } from '../../support/index.js';
+import { usePostgres } from '../../support/index.js';
 
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
 const certificate = join(tlsFiles, 'localhost-cert.pem');

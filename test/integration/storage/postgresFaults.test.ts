@@ -1,13 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { asAdmin, batchOf, countIn, fault, lockHeld, parts, plainChain } from '../../support/index.js';
+import { seededRandom, until, usePostgres } from '../../support/index.js';
 import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
-import { until } from '../../support/program.js';
-import { batchOf, plainChain } from '../../support/storeBlocks.js';
-import { fault } from '../../support/refusal.js';
-import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
 import type { DatabaseRequest, ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';

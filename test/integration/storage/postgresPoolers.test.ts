@@ -1,12 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { atEnd } from '../../support/cleanup.js';
-import { countIn } from '../../support/postgresServer.js';
+import { atEnd, begin, countIn, fill, plainChain, refusal, usePostgres } from '../../support/index.js';
 import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../../support/poolers.js';
-import { fill } from '../../support/ranges.js';
-import { plainChain } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { refusal } from '../../support/refusal.js';
 
 const chain = plainChain(10, 30, 2);
 const REFUSAL = refusal(

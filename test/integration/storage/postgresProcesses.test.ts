@@ -1,11 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { RangeLostError, type BackfillPlan, type BlockEntry } from '../../../src/storage/index.js';
-import { asAdmin, countIn, lockHeld, rowsOf } from '../../support/postgresServer.js';
-import { until } from '../../support/program.js';
-import { batchOf, makeBlock, makeChain, plainChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { commitThrough, fill, range } from '../../support/ranges.js';
+import { asAdmin, batchOf, begin, commitThrough, countIn, fill, lockHeld } from '../../support/index.js';
+import { makeBlock, makeChain, plainChain, range, rowsOf, seededCollection } from '../../support/index.js';
+import { until, usePostgres } from '../../support/index.js';
 
 const chain = plainChain(10, 30, 2);
 const at = (height: number) => chain[height - 10]!;

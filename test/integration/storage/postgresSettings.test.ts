@@ -1,11 +1,8 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { migrateStore } from '../../../src/ranges/index.js';
 import { loadPostgres, sharedRangesOf, type IndexStore } from '../../../src/storage/index.js';
-import { asAdmin, rowsOf } from '../../support/postgresServer.js';
-import { blocksIn, fill, range } from '../../support/ranges.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
-import { parts, usePostgres } from '../../support/storeKinds.js';
+import { asAdmin, begin, blocksIn, chainWith, fill, parts, range, rowsOf } from '../../support/index.js';
+import { seededCollection, usePostgres } from '../../support/index.js';
 
 const chain = chainWith(10, 30, (index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]);
 

@@ -1,10 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin, rowsOf } from '../../support/postgresServer.js';
-import { plainChain } from '../../support/storeBlocks.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { commitThrough, fill, range } from '../../support/ranges.js';
-import { fault, refusal } from '../../support/refusal.js';
+import { asAdmin, commitThrough, fault, fill, plainChain, range, refusal } from '../../support/index.js';
+import { rowsOf, usePostgres } from '../../support/index.js';
 
 const chain = plainChain(10, 25);
 

@@ -3,10 +3,7 @@ import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
 import { confirmRootAbove } from '../../../src/app/lifecycle/knownBlocks.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
 import { BorderError } from '../../../src/storage/index.js';
-import { commitThrough } from '../../support/ranges.js';
-import { chainWith, makeBlock } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
-import { storeKinds } from '../../support/storeKinds.js';
+import { chainWith, commitThrough, makeBlock, metaFrom, storeKinds } from '../../support/index.js';
 
 const FIRST = 100;
 const ROOT = 110;

@@ -2,13 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { AddressLimiter } from '../../../src/api/limits/AddressLimiter.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
-/** How many of so many requests, sent at once, pass. */
-function passed(limiter: AddressLimiter, address: string, requests: number): number {
-  let count = 0;
-  for (let index = 0; index < requests; index += 1) if (limiter.refusal(address) === undefined) count += 1;
-  return count;
-}
-
 describe('AddressLimiter', () => {
   it.each([
     ['10.0.0.1', '::ffff:10.0.0.1', true],

@@ -7,10 +7,8 @@ import type { Identifier } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import type { BlockEntry, WholeBlock } from '../../../src/storage/index.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { scraped } from '../../support/scrapedMetrics.js';
-import { branchAbove, chainOf, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { branchAbove, chainOf, idOf, MemoryIndexStore, scraped, smallChain } from '../../support/index.js';
+import { transactionWith, VirtualClock } from '../../support/index.js';
 
 const FIRST = 100;
 /** As many are read once for all followers. */

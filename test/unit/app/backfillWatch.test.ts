@@ -2,9 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { watchBackfill } from '../../../src/app/health/watches/watchBackfill.js';
 import { measureProgress } from '../../../src/observability/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, untilEnd, VirtualClock } from '../../support/index.js';
 
 type Parts = Parameters<typeof watchBackfill>[1];
 type State = ReturnType<Parts['backfill']['state']>;

@@ -6,9 +6,7 @@ import { diagnose } from '../../../src/app/health/diagnose.js';
 import type { IndexingLine } from '../../../src/app/line/buildLine.js';
 import type { Leadership } from '../../../src/ranges/index.js';
 import { readinessCodes, type Finding, type ReadinessCode } from '../../../src/observability/index.js';
-import { matching } from '../../support/refusal.js';
-import { idOf } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { idOf, matching, VirtualClock } from '../../support/index.js';
 
 function trouble(change: Partial<NodeTrouble> = {}): NodeTrouble {
   return {

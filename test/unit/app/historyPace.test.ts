@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { paceHistory } from '../../../src/app/line/history/paceHistory.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { untilEnd, VirtualClock } from '../../support/index.js';
 
 /** A pace that runs, and what it goes by. */
 function running() {

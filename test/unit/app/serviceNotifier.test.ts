@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { openServiceNotifier, serviceManagerOf } from '../../../src/app/lifecycle/openServiceNotifier.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 function opened(watchdogMs?: number, failure?: Error) {
   const clock = new VirtualClock();

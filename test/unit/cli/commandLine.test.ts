@@ -8,11 +8,8 @@ import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { scratchDirectory } from '../../support/program.js';
-import { matching, refusal } from '../../support/refusal.js';
+import { matching, RecordingLogger, refusal, runInProcess, scratchDirectory } from '../../support/index.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
-import { runInProcess } from '../../support/terminal.js';
 
 /** Only for commands that end by themselves. */
 const run = (...args: string[]) => runInProcess(args);

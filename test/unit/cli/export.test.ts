@@ -7,14 +7,10 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
-import { eventually, scratchDirectory } from '../../support/program.js';
-import { RestNode } from '../../support/restNode.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
+import { blocksOf, eventually, matching, refusal, RestNode, runInProcess } from '../../support/index.js';
+import { scratchDirectory, ServedChain, smallChain, transactionWith } from '../../support/index.js';
+import { writeReferenceStore, type Ran } from '../../support/index.js';
 import { storeFlags, storePath, withStore } from '../../support/storeDump.js';
-import { matching, refusal } from '../../support/refusal.js';
-import { runInProcess, type Ran } from '../../support/terminal.js';
 
 const FIRST = 100;
 const LAST = 112;

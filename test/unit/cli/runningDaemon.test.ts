@@ -3,11 +3,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { atEnd } from '../../support/cleanup.js';
-import { scratchDirectory } from '../../support/program.js';
-import { refusal } from '../../support/refusal.js';
-import { RestNode, type RestReply } from '../../support/restNode.js';
-import { runInProcess } from '../../support/terminal.js';
+import { atEnd, refusal, RestNode, runInProcess, scratchDirectory } from '../../support/index.js';
+import type { RestReply } from '../../support/index.js';
 
 /** Something that answers like a daemon of this instance. Resolves with its port. */
 async function answerer(instance: string): Promise<number> {

@@ -1,15 +1,10 @@
 import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { seededRandom } from '../../support/seededRandom.js';
+import { accountChain, begin, makeChain, matching, refusal, runInProcess } from '../../support/index.js';
+import { scratchDirectory, seededCollection, seededRandom, useStores } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import { accountChain } from '../../support/accountChain.js';
-import { scratchDirectory } from '../../support/program.js';
-import { matching, refusal } from '../../support/refusal.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, useStores } from '../../support/storeDirectory.js';
 import { storePath } from '../../support/storeDump.js';
-import { runInProcess } from '../../support/terminal.js';
 
 const FIRST = 6;
 

@@ -1,9 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { runCommandLine, type Terminal } from '../../../src/cli/index.js';
-import { eventually } from '../../support/program.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain } from '../../support/smallChain.js';
-import { recordingTerminal, runInProcess } from '../../support/terminal.js';
+import { eventually, recordingTerminal, runInProcess, ServedChain, smallChain } from '../../support/index.js';
 
 const served = (): Promise<ServedChain> => ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
 

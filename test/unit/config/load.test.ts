@@ -4,8 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { clashOfPorts, daemonSettings, loadConfig, type Setting } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
 import { OperatorError, type ExitReason } from '../../../src/runtime/index.js';
-import { scratchDirectory } from '../../support/program.js';
-import { refusal } from '../../support/refusal.js';
+import { refusal, scratchDirectory } from '../../support/index.js';
 
 function file(content: unknown): string {
   const path = join(scratchDirectory(), 'config.json');

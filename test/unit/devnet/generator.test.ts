@@ -1,7 +1,7 @@
 import { sha3_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator, oddKinds, profiles } from '../../../src/devnet/index.js';
+import { ChainGenerator, profiles } from '../../../src/devnet/index.js';
 import type { GeneratedBlock, OddKind } from '../../../src/devnet/index.js';
 import { decodeTransaction, identifierBytes, type Transaction } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';

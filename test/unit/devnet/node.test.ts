@@ -3,8 +3,7 @@ import { Chain, ChainGenerator, collectionLagMs, consecutiveSporks } from '../..
 import { DevnetNode, resolveNodeOptions, UnaryCalls } from '../../../src/devnet/index.js';
 import type { DevnetMethod, DevnetOptions, FaultRule } from '../../../src/devnet/index.js';
 import { decodeBlockResponse, RequestFields, WireReader } from '../../../src/flow/index.js';
-import { matching } from '../../support/refusal.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { matching, VirtualClock } from '../../support/index.js';
 
 function makeNode(options: DevnetOptions = {}): { node: DevnetNode; calls: UnaryCalls; clock: VirtualClock } {
   const clock = new VirtualClock();

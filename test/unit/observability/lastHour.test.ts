@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createMetrics, rememberHour } from '../../../src/observability/index.js';
 import { MAX_MINUTES } from '../../../src/observability/progress/rememberHour.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { untilEnd, VirtualClock } from '../../support/index.js';
 
 const MINUTE_MS = 60_000;
 

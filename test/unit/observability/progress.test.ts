@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { LiveTerminal, measureProgress, reportProgress } from '../../../src/observability/index.js';
 import { renderProgressLine, type ProgressState } from '../../../src/observability/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 interface Progress {
   latest: number | undefined;

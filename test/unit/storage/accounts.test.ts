@@ -1,17 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { accountRoles, type Address } from '../../../src/flow/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { accountChain, accounts, begin, chainWith, commitThrough, digestOf } from '../../support/index.js';
+import { everyTransactionOf, fill, keyOf, listedIn, makeChain, makeCollection } from '../../support/index.js';
+import { matching, MemoryDatabase, range, sealed, seededCollection } from '../../support/index.js';
+import { seededRandom, storeOver, transactionBy } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import { accountChain, accounts, everyTransactionOf, listedIn } from '../../support/accountChain.js';
-import { transactionBy } from '../../support/accountChain.js';
-import { commitThrough, fill, range } from '../../support/ranges.js';
-import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
-import { begin, storeOver } from '../../support/storeDirectory.js';
-import { keyOf, sealed } from '../../support/rawStore.js';
-import { matching } from '../../support/refusal.js';
-import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 50;
 /** More than one step goes through. */

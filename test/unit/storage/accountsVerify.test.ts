@@ -1,12 +1,8 @@
 import { statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../support/seededRandom.js';
-import { filesOf, TABLE } from '../../support/databaseFiles.js';
-import { accountChain } from '../../support/accountChain.js';
-import { commitThrough } from '../../support/ranges.js';
-import { repairAt, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { heightOf, sealed, withRawDatabase, type RawDatabase } from '../../support/rawStore.js';
-import { digestOf } from '../../support/storeDigest.js';
+import { accountChain, commitThrough, digestOf, filesOf, heightOf, repairAt } from '../../support/index.js';
+import { sealed, seededRandom, TABLE, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
+import type { RawDatabase } from '../../support/index.js';
 
 const FIRST = 20;
 const chain = accountChain(seededRandom(3), FIRST, 200);

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
-import { blocksIn, commitThrough, fill, range } from '../../support/ranges.js';
-import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { chainWith, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
-import { begin, metaFrom, storeOver, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { digestOf } from '../../support/storeDigest.js';
+import { begin, blocksIn, chainWith, commitThrough, digestOf, fill, keyOf } from '../../support/index.js';
+import { makeCollection, makeTransaction, MemoryDatabase, metaFrom, range } from '../../support/index.js';
+import { sealed, seededCollection, storeOver, useStores, verifyAt } from '../../support/index.js';
+import { withRawDatabase } from '../../support/index.js';
 
 const FIRST = 1;
 const LAST = 60;

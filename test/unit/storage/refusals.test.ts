@@ -1,14 +1,10 @@
-import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { logBytes, StorageError, type StorageErrorKind } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { batchOf, chainWith, plainChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, useStores } from '../../support/storeDirectory.js';
-import { flip, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { fault, refusal } from '../../support/refusal.js';
+import { fault, flip, plainChain, rawEntries, RecordingLogger, refusal } from '../../support/index.js';
+import { sealed, useStores, withRawDatabase } from '../../support/index.js';
 
 const chain = plainChain(100, 3);
 

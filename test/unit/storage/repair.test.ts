@@ -5,13 +5,9 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RepairReport } from '../../../src/storage/index.js';
 import * as files from '../../support/databaseFiles.js';
-import { evidenceOf } from '../../support/committeeEvidence.js';
-import { commitThrough, fill, heal, range } from '../../support/ranges.js';
-import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, repairAt, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { flip, keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { digestOf } from '../../support/storeDigest.js';
-import { fault } from '../../support/refusal.js';
+import { batchOf, begin, chainWith, commitThrough, digestOf, evidenceOf } from '../../support/index.js';
+import { fault, fill, flip, heal, keyOf, range, repairAt, sealed } from '../../support/index.js';
+import { seededCollection, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
 
 const FIRST = 1;
 /** Up to here in a first table, with the meta record. */

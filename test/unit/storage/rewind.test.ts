@@ -1,13 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import { chainWith, makeChain, makeCollection, makeTransaction } from '../../support/storeBlocks.js';
-import { seededCollection } from '../../support/storeBlocks.js';
-import { begin, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { heightOf, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { range } from '../../support/ranges.js';
-import { digestOf } from '../../support/storeDigest.js';
+import { begin, chainWith, digestOf, heightOf, makeChain, makeCollection } from '../../support/index.js';
+import { makeTransaction, range, rawEntries, RecordingLogger, sealed } from '../../support/index.js';
+import { seededCollection, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
 
 const shared = seededCollection('shared', 2);
 const chain = makeChain(10, [

@@ -2,11 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { rangesInWords, verifiedBlock, type LevelIndexStore } from '../../../src/storage/index.js';
 import { encodeRlp, identifierBytes, toAddress, toIdentifier } from '../../../src/flow/index.js';
 import { VerificationMemory } from '../../../src/flow/index.js';
-import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
-import { repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { fault } from '../../support/refusal.js';
+import { fault, keyOf, makeChain, RecordingLogger, repairAt, sealed } from '../../support/index.js';
+import { seededCollection, TEST_CHAIN, transactionIdsOf, useStores, verifyAt } from '../../support/index.js';
+import { withRawDatabase } from '../../support/index.js';
 
 /** Records that match their checksums and say what no store of ours would: never served, and named by verify. */
 
@@ -130,7 +128,7 @@ const withWrong = <T extends object>(record: string, key: Buffer, sound: T, wron
 const openRange = 'record of an open range of height 20';
 
 describe('a record of the store as a whole that makes no sense', () => {
-  it.each([
+  it.each<readonly [what: string, record: string, key: Buffer, content: Buffer]>([
     ['progress of another length', 'progress record', PROGRESS, u32(1)],
     ['progress beyond all heights', 'progress record', PROGRESS, heightBytes(2n ** 53n)],
     ['a rewind of another length', 'rewind record', REWIND, heightBytes(1)],
