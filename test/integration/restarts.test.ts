@@ -22,7 +22,6 @@ const RANGE_HEIGHTS = 5;
 const HEAD_STREAMS = 2;
 const WAIT = { timeout: 120_000, interval: 20 };
 
-/** What the process has open. */
 function held(): Readonly<Record<string, number>> {
   const counts: Record<string, number> = { descriptors: readdirSync('/proc/self/fd').length };
   for (const name of process.getActiveResourcesInfo()) counts[name] = (counts[name] ?? 0) + 1;

@@ -262,7 +262,6 @@ describe('the same blocks', () => {
   });
 });
 
-/** A value without what else its output says. */
 function only(value: Value): Value {
   const names = Object.keys(expected[0] ?? {}) as (keyof Value)[];
   return Object.fromEntries(names.map((name) => [name, value[name]])) as unknown as Value;

@@ -30,7 +30,6 @@ class SkippingClock implements Clock {
   setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
 }
 
-/** A promise and the way to fulfil it. */
 function deferred() {
   let resolve = (): void => undefined;
   const promise = new Promise<void>((fulfil) => (resolve = fulfil));
@@ -38,7 +37,6 @@ function deferred() {
 }
 const iteratorOf = <T>(items: AsyncIterable<T>) => items[Symbol.asyncIterator]();
 
-/** The block that was asked for. */
 const sealedBlock = (request: Readonly<Record<string, unknown>>) => ({
   block: testBlock(Number(request['height'])),
   block_status: 'BLOCK_SEALED',

@@ -184,7 +184,6 @@ describe('tags', () => {
       const answer = await served.get(path, { headers: { 'if-none-match': other } });
       expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
     }
-    // Nothing is there to be held.
     const headers = { 'if-none-match': '*' };
     expect((await served.get(`/v1/transactions/${idOf('nothing')}`, { headers })).status).toBe(404);
     expect((await served.get('/status', { headers })).status).toBe(200);

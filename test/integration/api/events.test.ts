@@ -64,7 +64,6 @@ describe('/events', () => {
     const reader = await EventReader.open(`${served.url}/events`, { 'last-event-id': idAt(117) });
     const id = String(height);
     expect(await reader.first(1)).toEqual([{ id, event: 'rewind', data: { height, block_id: null } }]);
-    // And that is an id with which one can come back.
     const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': id });
     expect(again.status).toBe(200);
   });

@@ -73,7 +73,6 @@ describe('headers of stored blocks', () => {
     expect(await refusalOf(ask(LATEST))).toMatchObject({ code: 'NOT_FOUND' });
     await store.keepEvidence(evidenceOf(at(FIRST + 1), true));
     await store.keepEvidence(evidenceOf(at(FIRST + 3)));
-    // Of a block that was rewound.
     await store.keepEvidence({ ...evidenceOf(at(FIRST + 5)), id: chain.blockId(FIRST) });
     expect(await ask(LATEST)).toMatchObject(of(at(FIRST + 3)));
     expect(await ask(FIRST + 2)).toMatchObject(of(at(FIRST + 1)));

@@ -33,7 +33,6 @@ function request(session: ClientHttp2Session, method: string, message: Buffer): 
   return beginCall(session, `${ACCESS}/${method}`).end(Buffer.concat([prefix, message]));
 }
 
-/** A session with a call whose request does not come to an end. */
 async function callingWithoutEnd(port: number) {
   const session = await openSession(port);
   const stream = beginCall(session, `${ACCESS}/GetTransaction`);
@@ -205,7 +204,6 @@ describe('bounds', () => {
       ...{ code: 'RESOURCE_EXHAUSTED', metadata: { reason: 'busy' } },
       details: 'too many large responses wait for their callers to take them; retry',
     });
-    // Small ones are not held back.
     await probe.call('GetCollectionByID', { id });
 
     deaf.destroy();

@@ -11,7 +11,6 @@ const read = async (path: string) => {
   return { served, headers: answer.headers, status: answer.status, text: await answer.text() };
 };
 
-/** Everything that would make a browser load something of others. */
 const loadsOfOthers = /<iframe|<img|@import|url\(|https?:\/\//i;
 
 describe.each(['/', '/docs'])('the page at %s', (path) => {

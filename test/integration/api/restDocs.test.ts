@@ -37,7 +37,6 @@ const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50
 const chain = chainOf(1000, 12, (index) => [
   Array.from({ length: 30 }, (_, at) => transactionWith({ script, gasLimit: BigInt(100 * index + at) })),
 ]);
-/** The same heights, of blocks that have proofs. */
 const proven = new HashedChain({ rootHeight: 1000 }).entries(1000, 1011);
 const [first] = chain;
 const transaction = transactionIds(first!, 0)[0]!;

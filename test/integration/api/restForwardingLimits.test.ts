@@ -51,7 +51,6 @@ describe('the time that a forwarded request may take', () => {
     const asked = limited.ask('/v1/scripts', method);
     await until(() => node.seen.length === 1);
     await limited.clock.advance(SILENCE_LIMIT_MS - 1);
-    // What is not forwarded is not held up.
     expect((await limited.daemon.get('/v1/blocks?height=100')).status).toBe(200);
     expect(asked.isOver).toBe(false);
     await limited.clock.advance(1);

@@ -125,7 +125,6 @@ describe('a database', () => {
   });
 });
 
-/** A setting of the server. */
 async function shown(url: string, name: string): Promise<string> {
   const [row] = await rowsOf(url, `SELECT current_setting('${name}') AS value`);
   return (row as { readonly value: string }).value;

@@ -32,7 +32,6 @@ class World {
     this.watch = watchBackfill({ ediOnly: false, roles: ['backfill'] }, parts as unknown as Parts);
   }
 
-  /** What was logged, and why. */
   told = () => this.logger.records.map(({ message, fields }) => [message, fields['why']] as const);
 
   /** A range that runs, with what its line waits for. Returns how it grows. */

@@ -57,7 +57,6 @@ class FakeThread extends EventEmitter implements ReaderHandle {
     this.ends();
   }
 
-  /** Acknowledges what it was shown. */
   async acks(): Promise<void> {
     for (const id of this.#unanswered.splice(0)) this.emit('message', { id });
     await Promise.resolve();

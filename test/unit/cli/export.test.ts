@@ -23,7 +23,6 @@ function fill(directory: string, generator: ChainGenerator): Promise<void> {
 }
 
 let dataDir: string;
-/** What an export of everything is. */
 let whole: Buffer;
 
 const run = (...args: string[]): Promise<Ran> => runOn(dataDir, '--quiet', ...args);
@@ -59,7 +58,6 @@ function expectClosed(text: string): Record<string, unknown> {
   return closing;
 }
 
-/** A file with the beginning of an export. */
 function cutFile(bytes: Uint8Array): string {
   const path = join(scratchDirectory(), 'cut.ndjson');
   writeFileSync(path, bytes);

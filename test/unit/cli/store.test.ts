@@ -160,7 +160,6 @@ describe('forget accounts', () => {
     const left = await open(dataDir);
     expect(left.accounts.coverage()).toBeUndefined();
     expect(left.latestIndexedHeight()).toBe(latest);
-    // Somebody is at work with it.
     expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
     await left.close();
   });

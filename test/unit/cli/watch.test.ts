@@ -106,7 +106,6 @@ describe('status --watch', () => {
     await watch.ended;
     const [screen = ''] = watch.printed.out.split(SCREEN_OFF);
     expect(lastPage(screen).join('\n')).toContain('2 heights, complete');
-    // It is there: no time is left.
     expect(screen).not.toContain('at the head in');
   });
 });

@@ -48,7 +48,6 @@ async function loadParser(): Promise<typeof workflowParser> {
 
 const { NoOperationTraceWriter, parseWorkflow } = await loadParser();
 
-/** What it finds wrong. */
 function errorsIn(content: string): string[] {
   const { context } = parseWorkflow({ name: 'workflow.yml', content }, new NoOperationTraceWriter());
   return context.errors.getErrors().map(({ message }) => message);

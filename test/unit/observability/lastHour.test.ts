@@ -5,7 +5,6 @@ import { untilEnd, VirtualClock } from '../../support/index.js';
 
 const MINUTE_MS = 60_000;
 
-/** The last hour of metrics that the test counts up. */
 async function running() {
   const clock = new VirtualClock();
   const metrics = createMetrics({ version: '1', node: 'v20' });

@@ -10,7 +10,6 @@ interface Progress {
   heldUpBy?: string | undefined;
 }
 
-/** A meter in virtual time, and what it looks at. */
 function metered<At extends Progress>(at: At) {
   const clock = new VirtualClock();
   const [latestIndexedHeight, headHeight, heldUpBy] = [() => at.latest, () => at.head, () => at.heldUpBy];

@@ -24,7 +24,6 @@ const blocksUpTo = (from: number, to: number) => chain.slice(from - FIRST, to - 
 
 const commitUpTo = (store: LevelIndexStore, height: number) => commitThrough(store, chain, height);
 
-/** A store of the whole chain, as the index was. */
 async function whole(isOn: boolean) {
   const { database, store } = await begun(isOn);
   await commitUpTo(store, LAST);

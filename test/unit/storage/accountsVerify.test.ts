@@ -24,7 +24,6 @@ describe('verify and repair of the account index', () => {
     return path;
   };
 
-  /** An entry of a height in the given range. */
   const entryAt = async (path: string, from: number, to: number): Promise<[Buffer, Buffer]> => {
     const entries = await withRawDatabase(path, (database) => database.iterator(ENTRIES).all());
     return entries.find(([key]) => heightOf(key)! >= from && heightOf(key)! <= to)!;

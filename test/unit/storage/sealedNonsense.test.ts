@@ -48,7 +48,6 @@ const storeWith = (...changes: readonly (readonly [key: Buffer, payload: Uint8Ar
     }
   });
 
-/** What verify says of a store. */
 async function saidOf(path: string): Promise<string> {
   const { damages, damageCount } = await verifyAt(path);
   expect(damageCount).toBeGreaterThan(0);
