@@ -24,12 +24,13 @@ const HEIGHT = 120;
 const LAST = 140;
 const options = { seed: 3, rootHeight: FIRST, profile: 'mixed' } as const;
 const chain = new ChainGenerator(options);
-const rich = blocksOf(chain, FIRST, LAST).find(({ collections }) => collections.length > 1)!;
+const blocks = blocksOf(chain, FIRST, LAST);
+const rich = blocks.find(({ collections }) => collections.length > 1)!;
 const [collection] = rich.collections;
 
 async function filledDirectory(): Promise<string> {
   const dataDir = scratchDirectory();
-  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), { chainId: chain.chainId });
+  await writeReferenceStore(dataDir, blocks, { chainId: chain.chainId });
   return dataDir;
 }
 

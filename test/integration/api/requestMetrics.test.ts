@@ -45,20 +45,6 @@ describe('requests over HTTP', () => {
     ]);
   });
 
-  it('are counted also when a node answered them', async () => {
-    const node = await RestNode.start();
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: node.url });
-    for (const path of ['/v1/accounts/1', '/v1/blocks?height=500']) await fetch(daemon.url + path);
-    await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
-    node.reply = (_request, response) => response.writeHead(503).end();
-    await fetch(`${daemon.url}/v1/scripts`);
-    await expectCounts(daemon.metrics, 'api_requests_total', [
-      'http forwarded 200: 2',
-      'http forwarded 503: 1',
-      'http /v1/blocks 200: 1',
-    ]);
-  });
-
   it('are counted when they are over: streams and WebSockets, which are not timed, and those whose caller leaves', async () => {
     const node = await RestNode.start(() => undefined);
     const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: node.url });
