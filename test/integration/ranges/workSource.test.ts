@@ -1,12 +1,11 @@
 import { describe, expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
-import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
+import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
 import { asAdmin, chainWith, countIn, parts, range, seededCollection } from '../../support/index.js';
 import { usePostgres, useStores, valueIn, VirtualClock } from '../../support/index.js';
-import type { TcpFaults } from '../../support/tcpFaults.js';
 import { together } from '../../support/together.js';
 
 const FIRST = 100;
@@ -31,10 +30,8 @@ interface Begin {
 }
 
 /** A store whose live range is 180 to 189, and processes that fill what is below. */
-interface World {
-  begin(how?: Begin): Promise<Process>;
-  pausesEnd(): Promise<void>;
-}
+type World = Pick<SharedWorld, 'begin' | 'pausesEnd'>;
+type SharedWorld = Awaited<ReturnType<ReturnType<typeof usePgBoss>>>;
 
 function useLocal(): () => Promise<World> {
   const { closedStore, open } = useStores();
@@ -57,24 +54,15 @@ function useLocal(): () => Promise<World> {
   };
 }
 
-interface SharedWorld extends World {
-  readonly url: string;
-  sql(text: string): Promise<unknown[]>;
-  rewind(height: number): Promise<void>;
-  /** A command, whose connections can be cut. */
-  command(): Promise<
-    Pick<Process, 'source' | 'store'> & { readonly faults: TcpFaults; readonly queue: SharedQueue }
-  >;
-}
-
-function usePgBoss(): () => Promise<SharedWorld> {
+function usePgBoss() {
   const postgres = usePostgres();
   return async () => {
     const { url } = await postgres.filled(180, blocksOf(range(180, 189)));
     const sql = async (text: string): Promise<unknown[]> => (await asAdmin(url, text)).rows as unknown[];
     return {
       ...{ url, sql },
-      rewind: async (height) => (await postgres.open(url)).rewind(height),
+      rewind: async (height: number) => (await postgres.open(url)).rewind(height),
+      /** A command, whose connections can be cut. */
       command: async () => {
         const faults = await postgres.faultsBefore(url);
         const store = await postgres.open(faults.url, { isReadOnly: true });
@@ -83,7 +71,8 @@ function usePgBoss(): () => Promise<SharedWorld> {
         await source.refresh();
         return { faults, queue, source, store };
       },
-      begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {
+      begin: async (how: Begin = {}): Promise<Process> => {
+        const { served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = how;
         const store = await postgres.open(url, { isReadOnly: true });
         const queue = await postgres.queue(url, { workVersion, roles: ['backfill'] }, { clock });
         const book = sharedRangesOf(store)!;
