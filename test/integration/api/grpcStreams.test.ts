@@ -122,17 +122,13 @@ describe('SubscribeIndexedHeights', () => {
     expect(await refusalOf(astray.ended())).toMatchObject({ metadata: { reason: 'rewound' } });
   });
 
-  it('begins with what is indexed next when it is told nothing', async () => {
+  it('begins with what is indexed next when it is told nothing, or names the block to go back to', async () => {
     const client = await serve();
     const reader = client.follow('SubscribeIndexedHeights', {});
     // It has begun once a call that was sent behind it is answered, and then some.
     while (served.feed.followers === 0) await client.call('Ping');
     await commit(2);
     expect(heightsOf(await reader.first(2))).toEqual([120, 121]);
-  });
-
-  it('names the block to go back to', async () => {
-    const client = await serve();
     expect(await client.take('SubscribeIndexedHeights', seen(117, idOf('a lie')), 1)).toEqual([
       { event: 'rewind', rewind: { height: '116', block_id: bytes(blockOf(116).id) } },
     ]);
@@ -146,7 +142,7 @@ describe('SubscribeIndexedHeights', () => {
 describe('SubscribeIndexedBlocks', () => {
   const METHOD = 'SubscribeIndexedBlocks';
 
-  it('puts several small blocks into a message, and a large one into one of its own', async () => {
+  it('puts several small blocks into a message, a large one alone, and waits for an end to come', async () => {
     const client = await serve();
     const reader = client.follow(METHOD, { start_height: FIRST, end_height: LATEST });
     await reader.finished();
@@ -160,15 +156,11 @@ describe('SubscribeIndexedBlocks', () => {
     // Compared as a whole: byte by byte takes seconds.
     const isWhole = collections.map(({ transactions }) => transactions[0]?.script.equals(large.script));
     expect([heightsOf([holding]), isWhole]).toEqual([[BIG], [true, true]]);
-  });
-
-  it('waits for an end that is not indexed yet', async () => {
-    const client = await serve();
-    const reader = client.follow(METHOD, { start_height: LATEST, end_height: LATEST + 2 });
-    await reader.first(1);
+    const further = client.follow(METHOD, { start_height: LATEST, end_height: LATEST + 2 });
+    await further.first(1);
     await commit(5);
-    await reader.finished();
-    expect(heightsOf(reader.messages)).toEqual(upwards(LATEST, 3));
+    await further.finished();
+    expect(heightsOf(further.messages)).toEqual(upwards(LATEST, 3));
     expect(served.feed.followers).toBe(0);
   });
 

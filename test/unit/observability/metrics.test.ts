@@ -82,7 +82,7 @@ describe('metrics', () => {
     }
   });
 
-  it('says whether it is ready, and each reason that there is, at any time', async () => {
+  it('says whether it is ready, why not, and forgets series of endpoints and streams that are gone', async () => {
     const metrics = createMetrics(build);
     expect(await scrape(metrics, 'not_ready{code="starting"}')).toBe(1);
     let codes = new Set<string>(['behind', 'upstream_refusing']);
@@ -94,10 +94,6 @@ describe('metrics', () => {
       expect(await standing()).toEqual(allReadinessCodes.map((code) => Number(codes.has(code))));
       codes = new Set();
     }
-  });
-
-  it('forgets series of endpoints and streams that are gone', async () => {
-    const metrics = createMetrics(build);
     let state = 'healthy';
     let streams = new Map([['blocks', 0.5]]);
     const endpoint = 'node:9000';

@@ -254,7 +254,7 @@ describe('repair', () => {
     expect(await readdir(dirname(path))).toEqual(['store']);
   });
 
-  it('stops when told to, and leaves everything as it was', async () => {
+  it('stops when told to, leaves everything as it was, and refuses a store in use, of another chain, or none', async () => {
     const path = await closedStore(chain);
     await rm(join(path, 'CURRENT'));
     const before = await readdir(path);
@@ -267,10 +267,6 @@ describe('repair', () => {
     expect(await expectSound(path)).toBe(LAST);
     // Written anew, it is still for its owner only.
     expect((await stat(path)).mode & 0o777).toBe(0o700);
-  });
-
-  it('refuses a store in use, another chain, and a path that cannot be one', async () => {
-    const path = await closedStore(chain);
     const store = await open(path);
     await expect(repairAt(path)).rejects.toMatchObject({ kind: 'locked' });
     await store.close();
