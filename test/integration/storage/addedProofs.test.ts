@@ -12,7 +12,7 @@ const left = (store: IndexStore) => expect.poll(() => store.unproven());
 let alternating: BlockEntry[] | undefined;
 /** Every second one has no proof. */
 const manyAlternating = () =>
-  (alternating ??= Array.from({ length: 601 }, (_, index) =>
+  (alternating ??= Array.from({ length: 521 }, (_, index) =>
     chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
   ).flat());
 

@@ -300,7 +300,7 @@ describe('a backup', () => {
 
   it('holds every block that was durable when it began, while tables are merged away under it', async () => {
     const COPIES = 5;
-    const blocks = blocksOf(dense, 0, 249).map(entryOf);
+    const blocks = blocksOf(dense, 0, 149).map(entryOf);
     const share = blocks.length / COPIES;
     const path = await freshPath();
     // So small that tables are written and merged all the time.
