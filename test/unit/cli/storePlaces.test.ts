@@ -73,6 +73,23 @@ describe('a store that can only be read', () => {
     const { out } = await run('doctor', '--access-node', '127.0.0.1:1', ...at(place));
     expect(out).toContain('disk');
   });
+
+  it('is not changed: what would change it says that it must be writable', async () => {
+    const refused = refusal('storage', /Remount it writable|Give the directory to the user/);
+    for (const command of [`rewind --to ${FIRST} --yes`, 'forget accounts --yes'])
+      expect(await run(...command.split(' '), ...at(sealed()))).toMatchObject(refused);
+  });
+
+  it('on a full disk is copied first, too', async () => {
+    const small = smallFileSystem(1);
+    if (small === undefined) return;
+    const place = join(small.path, 'data');
+    cpSync(dataDir, place, { recursive: true });
+    small.fill();
+    expect(await run('verify', ...at(place))).toMatchObject(
+      refusal('storage', /is full. Copy it first: "flow-/),
+    );
+  });
 });
 
 describe('a place that is no data directory', () => {

@@ -1,7 +1,7 @@
 import { sha3_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator, profiles } from '../../../src/devnet/index.js';
+import { ChainGenerator, oddKinds, profiles } from '../../../src/devnet/index.js';
 import type { GeneratedBlock, OddKind } from '../../../src/devnet/index.js';
 import { decodeTransaction, identifierBytes, type Transaction } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
@@ -71,6 +71,18 @@ describe('a seeded chain', () => {
 
 describe('what is odd', () => {
   const blocksOf = (kind: OddKind): GeneratedBlock[] => mixedBlocks.filter(({ odd }) => odd.includes(kind));
+
+  it.each(oddKinds.filter((kind) => kind !== 'bigCollection'))(
+    '%s comes exactly once in N heights',
+    (kind) => {
+      const every = mixed.profile.odd[kind] ?? 0;
+      expect(every).toBeGreaterThan(0);
+      const heights = blocksOf(kind).map(({ height }) => height);
+      expect(heights.length).toBeGreaterThanOrEqual(Math.max(1, Math.floor(HEIGHTS / every) - 1));
+      for (const [index, height] of heights.slice(1).entries())
+        expect(height - (heights[index] ?? 0)).toBe(every);
+    },
+  );
 
   const signatures = (tx: Transaction) => [...tx.payloadSignatures, ...tx.envelopeSignatures];
   const isOf: Partial<Record<OddKind, (tx: Transaction) => boolean>> = {

@@ -30,8 +30,21 @@ async function freshPage(): Promise<string> {
   return (await mergedPage(createMetrics(build).registry, [await createReaderMetrics().snapshot()])).text;
 }
 
-/** That the page keeps the rules of Prometheus: `npm run test:promtool`. */
 describe('the page of metrics', () => {
+  // All of its rules: `npm run test:promtool`.
+  it('keeps the rules that Prometheus checks', async () => {
+    const page = await freshPage();
+    const types = [...page.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name = '', type]) => ({ name, type }));
+    expect(page.match(/^# HELP \S+ \S/gm)).toHaveLength(types.length);
+    expect(new Set(types.map(({ name }) => name)).size).toBe(types.length);
+    for (const { name, type } of types) {
+      expect(name.endsWith('_total'), name).toBe(type === 'counter');
+      expect(name).not.toMatch(
+        /[A-Z]|_(?:count|sum|bucket|ms|milliseconds|minutes|hours|kb|mb|percent)(?:_|$)/,
+      );
+    }
+  });
+
   it('has when the process was started', async () => {
     const [, seconds] = /^process_start_time_seconds (\d+)/m.exec(await freshPage()) ?? [];
     expect(Math.abs(Number(seconds) - (Date.now() / 1_000 - process.uptime()))).toBeLessThan(60);
@@ -72,6 +85,15 @@ describe('metrics', () => {
     expect(await counted()).toEqual([3, 1, 0]);
     metrics.bind(values({ workers: () => undefined }));
     expect(await counted()).toEqual([undefined, undefined, undefined]);
+  });
+
+  it('reads gauges at scrape time: an old lag would be a lie when nobody confirms the head', async () => {
+    const metrics = createMetrics(build);
+    let lag: number | undefined = 30;
+    metrics.bind(values({ lag_heights: () => lag }));
+    expect(await scrape(metrics, 'lag_heights')).toBe(30);
+    lag = undefined;
+    expect(await scrape(metrics, 'lag_heights')).toBeUndefined();
   });
 
   it('never has a height or an id as a label', () => {
