@@ -6,6 +6,7 @@ import type { RepairReport } from '../../../src/storage/index.js';
 import { begin, chainWith, commitThrough, digestOf, evidenceOf } from '../../support/index.js';
 import { fault, fill, flip, heal, keyOf, range, repairAt, sealed } from '../../support/index.js';
 import { seededCollection, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
+import * as files from '../../support/databaseFiles.js';
 
 const FIRST = 1;
 const LAST = 60;
@@ -42,7 +43,6 @@ async function expectWhole(path: string): Promise<boolean> {
   return (await verifyAt(path)).damageCount === 0;
 }
 
-/** Of damaged files of the database: test/disk/files.ts, a sample of which test/e2e/damagedStore.test.ts plays. */
 describe('repair', () => {
   type Change = Parameters<typeof changedStore>[1];
   const breakPointers: Change = async (database) => {
@@ -83,6 +83,22 @@ describe('repair', () => {
     expect(report).toMatchObject({ applied: true, keptThrough: LAST, ...expected });
     expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
     expect(await expectSound(path)).toBe(report.keptThrough);
+  });
+
+  // Of all damaged files of a database: test/disk/files.ts, a sample of which test/e2e/damagedStore.test.ts plays.
+  it.each<[string, RegExp, files.FileChange]>([
+    ['CURRENT is gone', files.CURRENT, files.gone],
+    ['CURRENT names no manifest', files.CURRENT, files.holding('MANIFEST-999999\n')],
+    ['manifest is gone', files.MANIFEST, files.gone],
+    ['manifest is cut', files.MANIFEST, files.cutAt(0.5)],
+  ])('loses nothing of a store whose %s, and which is refused until then', async (_, kind, change) => {
+    const path = await closedStore(chain);
+    files.changeFile(path, kind, change);
+    await expect(open(path)).rejects.toMatchObject(fault('corrupt', /"verify".*"repair --yes"/s));
+    expect((await verifyAt(path)).damageCount).toBeGreaterThan(0);
+    expect(await repairAt(path)).toMatchObject({ applied: true, keptThrough: LAST, holes: [] });
+    expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
+    expect(await expectSound(path)).toBe(LAST);
   });
 
   it('keeps what an account index had that is off, below a top that is lost', async () => {
