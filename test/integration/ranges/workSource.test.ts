@@ -40,12 +40,12 @@ function useLocal(): () => Promise<World> {
     const clock = new VirtualClock();
     let store: LevelIndexStore | undefined;
     return {
-      begin: async ({ served = EVERYTHING } = {}) => {
+      begin: async (how) => {
         await store?.close();
         const own = (store = await open(path));
         const source = new LocalWorkSource(
           { maxRangeHeights: 10 },
-          { ...parts(), store: own, chain: served, clock },
+          { ...parts(), store: own, chain: how?.served ?? EVERYTHING, clock },
         );
         return { source, store: own, close: () => own.close() };
       },
