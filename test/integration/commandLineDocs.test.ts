@@ -3,13 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { exitCodeOf } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { runProgram, scratchDirectory } from '../support/program.js';
+import { blocksOf, matching, runInProcess, runProgram, scratchDirectory } from '../support/index.js';
+import { ServedChain, smallChain, writeReferenceStore } from '../support/index.js';
 import { devnetForTest } from '../support/runningDaemon.js';
-import { ServedChain } from '../support/servedChain.js';
-import { smallChain } from '../support/smallChain.js';
-import { runInProcess } from '../support/terminal.js';
-import { matching } from '../support/refusal.js';
 
 const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
 
@@ -28,12 +24,13 @@ const HEIGHT = 120;
 const LAST = 140;
 const options = { seed: 3, rootHeight: FIRST, profile: 'mixed' } as const;
 const chain = new ChainGenerator(options);
-const rich = blocksOf(chain, FIRST, LAST).find(({ collections }) => collections.length > 1)!;
+const blocks = blocksOf(chain, FIRST, LAST);
+const rich = blocks.find(({ collections }) => collections.length > 1)!;
 const [collection] = rich.collections;
 
 async function filledDirectory(): Promise<string> {
   const dataDir = scratchDirectory();
-  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), { chainId: chain.chainId });
+  await writeReferenceStore(dataDir, blocks, { chainId: chain.chainId });
   return dataDir;
 }
 

@@ -5,16 +5,11 @@ import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { duckdb } from '../support/duckdb.js';
-import { writeStore } from '../support/chainReference.js';
-import { blocks, FIRST, LAST, linesOf, useOddExports } from '../support/oddExports.js';
-import type { Line } from '../support/oddExports.js';
+import { refusal, RestNode, runInProcess, scratchDirectory, ServedChain } from '../support/index.js';
+import { writeStore } from '../support/index.js';
+import { blocks, FIRST, LAST, linesOf, useOddExports, type Line } from '../support/oddExports.js';
 import { ODD_PAYER } from '../support/oddTransactions.js';
-import { scratchDirectory } from '../support/program.js';
-import { refusal } from '../support/refusal.js';
-import { RestNode } from '../support/restNode.js';
-import { ServedChain } from '../support/servedChain.js';
 import { storeFlags } from '../support/storeDump.js';
-import { runInProcess } from '../support/terminal.js';
 
 const odd = useOddExports();
 

@@ -31,7 +31,7 @@ function outage(base: Scenario, how: 'refusing' | 'silent', middle: number, top:
 }
 
 it.each(['refusing', 'silent'] as const)(
-  'all nodes gone for seven minutes (%s): the rest is indexed within a minute of their return, to the same bytes',
+  'all nodes gone for seven minutes (%s): all is there a minute after their return',
   async (how) => {
     const stretch = new Catalogue().at(0);
     const reference = await new Simulation().reference(0);

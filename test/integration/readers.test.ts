@@ -1,21 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import { keepReaderThread } from '../../src/app/threads/keepReaderThread.js';
-import type { ReaderSources } from '../../src/app/threads/keepReaderThread.js';
-import { readerStarter } from '../../src/app/threads/startWorker.js';
-import type { StartReader } from '../../src/app/threads/startWorker.js';
+import { keepReaderThread, type ReaderSources } from '../../src/app/threads/keepReaderThread.js';
+import { readerStarter, type StartReader } from '../../src/app/threads/startWorker.js';
 import { createMetrics } from '../../src/observability/index.js';
 import { AbortError, systemClock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
-import { atEnd } from '../support/cleanup.js';
-import { GrpcProbe, refusalOf } from '../support/grpcProbe.js';
-import { scratchDirectory } from '../support/program.js';
-import { answer, networkOf, RawNode } from '../support/rawNode.js';
+import { answer, atEnd, GrpcProbe, networkOf, RawNode, RecordingLogger, refusal } from '../support/index.js';
+import { refusalOf, scratchDirectory, shownOf, statusWith } from '../support/index.js';
 import { readerOptions } from '../support/readerOptions.js';
 import { readersHere } from '../support/readers.js';
-import { refusal } from '../support/refusal.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
-import { statusWith } from '../support/servedChain.js';
-import { shownOf } from '../support/storeDirectory.js';
 
 const FIRST = 100;
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';

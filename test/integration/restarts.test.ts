@@ -4,15 +4,12 @@ import { afterAll, describe, expect, it } from 'vitest';
 import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { loadConfig } from '../../src/config/index.js';
-import { startDevnet } from '../../src/devnet/index.js';
-import type { DevnetHandle } from '../../src/devnet/index.js';
+import { startDevnet, type DevnetHandle } from '../../src/devnet/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import type { Leadership } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
-import { seededRandom } from '../support/seededRandom.js';
+import { RecordingLogger, seededRandom, useStores } from '../support/index.js';
 import { Ledger } from '../simulation/Ledger.js';
-import { RecordingLogger } from '../support/recordingLogger.js';
-import { useStores } from '../support/storeDirectory.js';
 
 const RESTARTS = 6;
 /** What a line writes before the next one takes its place, with most of the window on its way. */
@@ -25,7 +22,6 @@ const RANGE_HEIGHTS = 5;
 const HEAD_STREAMS = 2;
 const WAIT = { timeout: 120_000, interval: 20 };
 
-/** What the process has open. */
 function held(): Readonly<Record<string, number>> {
   const counts: Record<string, number> = { descriptors: readdirSync('/proc/self/fd').length };
   for (const name of process.getActiveResourcesInfo()) counts[name] = (counts[name] ?? 0) + 1;
@@ -110,28 +106,25 @@ describe('many lines, one after another, over the same nodes', { timeout: 300_00
   it.each([
     ['asked for by id', false],
     ['streamed', true],
-  ])(
-    'give back slots, listeners, sockets, timers and descriptors, with collections %s',
-    async (_, streamed) => {
-      const devnet = await startDevnet({
-        ...{ startHead: 2_000, blockIntervalMs: 10, executionData: streamed },
-        faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 10, probability: 0.7 }],
-      });
-      devnets.push(devnet);
-      // What is loaded once, and kept, is there before.
-      await run(devnet, streamed, 1);
-      await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
-      // Counted as it will be afterwards, with the timers of a poll.
-      let before = held();
-      await expect.poll(() => (before = held())['descriptors'], WAIT).toBeGreaterThan(0);
-      const { faults, lines, listening, underWay } = await run(devnet, streamed, RESTARTS + 1);
-      expect(lines).toBe(RESTARTS + 1);
-      expect(underWay).toBeGreaterThan(RESTARTS / 2);
-      expect(faults).toEqual([]);
-      // A loop or two of the daemon may be about to wait, or not to.
-      expect(Math.max(...listening)).toBeLessThanOrEqual(listening[0]! + 2);
-      await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
-      await expect.poll(() => grown(before), WAIT).toEqual([]);
-    },
-  );
+  ])('give back all that they had open, with collections %s', async (_, streamed) => {
+    const devnet = await startDevnet({
+      ...{ startHead: 2_000, blockIntervalMs: 10, executionData: streamed },
+      faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 10, probability: 0.7 }],
+    });
+    devnets.push(devnet);
+    // What is loaded once, and kept, is there before.
+    await run(devnet, streamed, 1);
+    await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
+    // Counted as it will be afterwards, with the timers of a poll.
+    let before = held();
+    await expect.poll(() => (before = held())['descriptors'], WAIT).toBeGreaterThan(0);
+    const { faults, lines, listening, underWay } = await run(devnet, streamed, RESTARTS + 1);
+    expect(lines).toBe(RESTARTS + 1);
+    expect(underWay).toBeGreaterThan(RESTARTS / 2);
+    expect(faults).toEqual([]);
+    // A loop or two of the daemon may be about to wait, or not to.
+    expect(Math.max(...listening)).toBeLessThanOrEqual(listening[0]! + 2);
+    await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
+    await expect.poll(() => grown(before), WAIT).toEqual([]);
+  });
 });

@@ -5,36 +5,11 @@ import { describe, expect, it } from 'vitest';
 import { decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../src/flow/index.js';
 import type { Timestamp } from '../../src/flow/index.js';
 import { duckdb } from '../support/duckdb.js';
-import { blocks, FIRST, LAST, linesOf, useOddExports } from '../support/oddExports.js';
-import type { Line as Row } from '../support/oddExports.js';
+import { blocks, FIRST, LAST, linesOf, useOddExports, type Line as Row } from '../support/oddExports.js';
 import { oddTimes } from '../support/oddTransactions.js';
-import { asAdmin } from '../support/postgresServer.js';
-import { ServedChain } from '../support/servedChain.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { runInProcess } from '../support/terminal.js';
+import { asAdmin, runInProcess, ServedChain, usePostgres } from '../support/index.js';
 
 const { run, exported } = useOddExports();
-
-/** Everything that outputs say of a transaction and of its block, in one form: bytes as hex, numbers as digits. */
-interface Value {
-  readonly place: string;
-  readonly id: string;
-  readonly block_id: string;
-  /** Nanoseconds since 1970. */
-  readonly time: string;
-  readonly payer: string;
-  readonly proposer: string;
-  readonly key_index: string;
-  readonly sequence_number: string;
-  readonly authorizers: readonly string[];
-  readonly reference_block_id: string;
-  readonly gas_limit: string;
-  readonly script: string;
-  readonly script_sha256: string;
-  readonly arguments: readonly string[];
-  readonly payload_signatures: readonly string[];
-  readonly envelope_signatures: readonly string[];
-}
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const fromBase64 = (text: unknown): string => hex(Buffer.from(String(text), 'base64'));
@@ -56,12 +31,15 @@ const placeOf = (row: Row): string =>
     .map((name) => String(row[name]).padStart(4, '0'))
     .join('/');
 
-/** What the chain says, decoded by nothing that the outputs use to write. */
-const expected: readonly Value[] = blocks
+/**
+ * Everything that the chain says of a transaction and of its block, decoded by nothing that the outputs use to write: bytes as
+ * hex, numbers as digits, times in nanoseconds since 1970.
+ */
+const expected = blocks
   .flatMap(({ block, collections }) => {
     const time = String(nanosOf(decodeBlock(block.encoded).timestamp ?? NO_TIME));
     return collections.flatMap((collection, collection_index) =>
-      Array.from({ length: collection.ranges.length / 2 }, (_, transaction_index): Value => {
+      Array.from({ length: collection.ranges.length / 2 }, (_, transaction_index) => {
         const { id, wire } = transactionAt(collection, transaction_index);
         const body = decodeTransaction(wire);
         const signatures = (all: typeof body.payloadSignatures): string[] =>
@@ -69,8 +47,11 @@ const expected: readonly Value[] = blocks
             [address(each.address), each.keyId, hex(each.signature), hex(each.extensionData)].join(),
           );
         return {
-          ...{ place: placeOf({ height: block.height, collection_index, transaction_index }), id, time },
-          ...{ block_id: block.id, payer: address(body.payer) },
+          ...{
+            place: placeOf({ height: block.height, collection_index, transaction_index }),
+            id: String(id),
+          },
+          ...{ time, block_id: String(block.id), payer: address(body.payer) },
           proposer: address(body.proposalKey?.address ?? Buffer.alloc(0)),
           key_index: String(body.proposalKey?.keyId ?? 0),
           sequence_number: String(body.proposalKey?.sequenceNumber ?? 0),
@@ -86,6 +67,7 @@ const expected: readonly Value[] = blocks
     );
   })
   .sort(byPlace);
+type Value = (typeof expected)[number];
 
 /** What Flow's REST form of a transaction says; lines of `export` have it too. */
 function fromRest(body: Row): Omit<Value, 'place' | 'block_id' | 'time'> {
@@ -266,7 +248,6 @@ describe('the same blocks', () => {
   });
 });
 
-/** A value without what else its output says. */
 function only(value: Value): Value {
   const names = Object.keys(expected[0] ?? {}) as (keyof Value)[];
   return Object.fromEntries(names.map((name) => [name, value[name]])) as unknown as Value;

@@ -1,7 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { loadProtocol, StatusError } from '../../src/devnet/index.js';
-import { answer, fail, RawNode } from './rawNode.js';
-import type { RawCall, RawHandler } from './rawNode.js';
+import { answer, fail, RawNode, type RawCall, type RawHandler } from './rawNode.js';
 
 /** A message in the protobuf library's plain form. */
 type Plain = Readonly<Record<string, unknown>>;

@@ -1,6 +1,5 @@
 import { DuckDBInstance } from '@duckdb/node-api';
 
-/** Rows as another implementation reads them. */
 export async function duckdb(sql: string): Promise<Record<string, unknown>[]> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '2' });
   const connection = await instance.connect();

@@ -20,7 +20,6 @@ export class EveryMetric {
     return [...this.#labels.keys()];
   }
 
-  /** The metric that a series belongs to. */
   family(series: string): string {
     return familyOf(series, this.#histograms);
   }

@@ -26,7 +26,6 @@ export function useOddExports() {
   beforeAll(() => writeStore(dataDir, blocks));
   afterAll(() => rmSync(dataDir, { recursive: true }));
   const run = (...flags: string[]) => runInProcess(['export', ...storeFlags(dataDir), ...flags]);
-  /** The directory with the files of one. */
   const exported = async (...flags: string[]): Promise<string> => {
     const directory = join(scratchDirectory(), 'files');
     expect(await run('--output', directory, ...flags)).toMatchObject({ exit: 'done', message: '' });

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { UpstreamError } from '../../../src/access/index.js';
-import type { AccessNode } from '../../../src/access/index.js';
+import { UpstreamError, type AccessNode } from '../../../src/access/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../../src/devnet/index.js';
-import { eventually } from '../../support/program.js';
-import { networkOf } from '../../support/rawNode.js';
+import { eventually, networkOf } from '../../support/index.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 
 const { signal } = new AbortController();

@@ -3,23 +3,20 @@ import { once } from 'node:events';
 import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
-import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
+import { parseEndpoint, UpstreamError, type UpstreamErrorKind } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
 import { pathOf } from '../../../src/access/transport/methodPaths.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import type { UpstreamErrorKind } from '../../../src/access/index.js';
 import type { RpcClientOptions } from '../../../src/access/transport/RpcClient.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import { StatusError } from '../../../src/devnet/index.js';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { sleep, systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import { sleep, systemClock, type Clock } from '../../../src/runtime/index.js';
 import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
-import { atEnd } from '../../support/cleanup.js';
-import type { RawNode } from '../../support/rawNode.js';
+import { atEnd, type RawNode } from '../../support/index.js';
 
 const never = new AbortController().signal;
 
@@ -33,7 +30,6 @@ class SkippingClock implements Clock {
   setTimer = (delayMs: number, callback: () => void) => systemClock.setTimer(delayMs, callback);
 }
 
-/** A promise and the way to fulfil it. */
 function deferred() {
   let resolve = (): void => undefined;
   const promise = new Promise<void>((fulfil) => (resolve = fulfil));
@@ -41,7 +37,6 @@ function deferred() {
 }
 const iteratorOf = <T>(items: AsyncIterable<T>) => items[Symbol.asyncIterator]();
 
-/** The block that was asked for. */
 const sealedBlock = (request: Readonly<Record<string, unknown>>) => ({
   block: testBlock(Number(request['height'])),
   block_status: 'BLOCK_SEALED',

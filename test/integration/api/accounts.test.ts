@@ -1,7 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { everyTransactionOf } from '../../support/accountChain.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, transactionWith } from '../../support/smallChain.js';
+import { chainOf, everyTransactionOf, ServedChain, transactionWith } from '../../support/index.js';
 import { parseAddress } from '../../../src/flow/index.js';
 
 const FIRST = 100;

@@ -1,9 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { StorageError } from '../../../src/storage/index.js';
-import { sendRaw } from '../../support/httpProbe.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { chainOf, idOf, sendRaw, ServedChain, transactionWith, VirtualClock } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 159;

@@ -1,10 +1,8 @@
-import { get as httpGet } from 'node:http';
-import type { IncomingMessage } from 'node:http';
+import { get as httpGet, type IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { RestNode } from '../../support/restNode.js';
-import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
-import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { BEARER, chainOf, guarded, idOf, RestNode, ServedChain } from '../../support/index.js';
+import { transactionIds, transactionWith } from '../../support/index.js';
 
 const FIRST = 100;
 const SEALED = 105;
@@ -186,7 +184,6 @@ describe('tags', () => {
       const answer = await served.get(path, { headers: { 'if-none-match': other } });
       expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
     }
-    // Nothing is there to be held.
     const headers = { 'if-none-match': '*' };
     expect((await served.get(`/v1/transactions/${idOf('nothing')}`, { headers })).status).toBe(404);
     expect((await served.get('/status', { headers })).status).toBe(200);

@@ -3,19 +3,12 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import type { IndexedRange } from '../../../src/api/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
-import { LevelIndexStore, SCHEMA_VERSION } from '../../../src/storage/index.js';
-import type { IndexStore } from '../../../src/storage/index.js';
+import { LevelIndexStore, SCHEMA_VERSION, type IndexStore } from '../../../src/storage/index.js';
 import type { CommitBatch } from '../../../src/storage/port/RangeStore.js';
 import { DISK_PATH, DiskDatabase, SimulatedDisk } from '../../simulation/SimulatedDisk.js';
 import { accountsOff } from '../../support/accountsOff.js';
-import { atEnd } from '../../support/cleanup.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import { getJson } from '../../support/httpProbe.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { apiServerOver } from '../../support/servedChain.js';
-import { grpcOver } from '../../support/servedOverGrpc.js';
-import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
-import { standIn } from '../../support/standIn.js';
+import { apiServerOver, atEnd, chainOf, getJson, grpcOver, idOf } from '../../support/index.js';
+import { RecordingLogger, refusalOf, standIn, transactionIds, transactionWith } from '../../support/index.js';
 
 /** Some thousand requests, one after the other. */
 const TIMEOUT_MS = 300_000;

@@ -1,8 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RestNode } from '../../support/restNode.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { WsClient } from '../../support/wsClient.js';
+import { RestNode, ServedChain, smallChain, transactionWith, WsClient } from '../../support/index.js';
 
 // What a browser makes of these headers is shown by `npm run test:browser`.
 

@@ -1,10 +1,7 @@
 import { once } from 'node:events';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { EventReader } from '../../support/eventReader.js';
-import { openSocket, sendRaw } from '../../support/httpProbe.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { chainOf, EventReader, idOf, openSocket, sendRaw, ServedChain } from '../../support/index.js';
+import { smallChain, transactionWith, VirtualClock } from '../../support/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 
 const FIRST = 100;
@@ -67,7 +64,6 @@ describe('/events', () => {
     const reader = await EventReader.open(`${served.url}/events`, { 'last-event-id': idAt(117) });
     const id = String(height);
     expect(await reader.first(1)).toEqual([{ id, event: 'rewind', data: { height, block_id: null } }]);
-    // And that is an id with which one can come back.
     const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': id });
     expect(again.status).toBe(200);
   });

@@ -2,16 +2,10 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { ApiServerOptions } from '../../../src/api/rest/apiServer.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { openSocket, sendRaw } from '../../support/httpProbe.js';
-import { until } from '../../support/program.js';
-import { metricsServerOver, ServedChain } from '../../support/servedChain.js';
-import { scraped } from '../../support/scrapedMetrics.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { systemClock, type Clock } from '../../../src/runtime/index.js';
+import { atEnd, metricsServerOver, openSocket, scraped, sendRaw, ServedChain } from '../../support/index.js';
+import { until, VirtualClock } from '../../support/index.js';
 
-/** A server of nothing but its own status. */
 const startedApi = (parts?: Parameters<typeof ServedChain.start>[2]) =>
   ServedChain.start([], { sealed: null }, parts);
 
@@ -28,7 +22,6 @@ async function pageServer(page: string, clock: Clock, options: Partial<ApiServer
 
 const closed = (socket: Socket) => once(socket, 'close');
 
-/** The beginning of what is answered on a connection. */
 async function ask(socket: Socket, text: string): Promise<string> {
   const answer = once(socket, 'data');
   socket.write(text);
@@ -47,7 +40,7 @@ const request = (line: string, ...headers: string[]): string =>
   [`${line} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers, '', ''].join('\r\n');
 
 it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURGE'])(
-  '%s is a method that is refused with those that are allowed, wherever it is sent',
+  '%s is refused with the methods that are allowed',
   async (method) => {
     const { port } = await startedApi();
     for (const path of ['/status', '/v1/transactions', '/nowhere', '*'])
@@ -57,7 +50,6 @@ it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURG
   },
 );
 
-/** A request that leaves its connection open. */
 const keptAlive = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
 const kept = keptAlive('/status');
 
@@ -94,7 +86,6 @@ it('callers that send slowly are cut off although a byte comes now and then', as
     clearInterval(drip);
   });
   await Promise.all(slow);
-  // Others are served all the time.
   expect(await sendRaw(port, request('GET /status'))).toMatch(/^HTTP\/1\.1 200 /);
 });
 
@@ -146,7 +137,6 @@ describe('when all connections that a port may have are taken', () => {
     const oneMore = await sendRaw(port, request('GET /events'));
     expect(oneMore).toMatch(/^HTTP\/1\.1 503 /);
     expect(oneMore).toContain('at most 6 streams and WebSockets may be open at once');
-    // Requests that wait for an answer take the rest.
     for (const each of [await openSocket(port), await openSocket(port)])
       each.write(keptAlive(`/v1/transactions/${'ab'.repeat(32)}`));
     await until(() => asking === 2);
@@ -156,7 +146,6 @@ describe('when all connections that a port may have are taken', () => {
     expect((await scraped(metrics)).value('connections_cut_total', cut)).toBe(1);
     expect(streams.filter(({ destroyed }) => destroyed)).toEqual([]);
     answer();
-    // A stream that ends gives its place back.
     const ends = closed(streams[0]!);
     streams[0]!.destroy();
     await ends;
@@ -195,7 +184,6 @@ describe('callers that ask for more than they take', () => {
     expect(handled).toBeGreaterThanOrEqual(17);
     expect(handled).toBeLessThan(200);
     expect(answers).toContain('at most 16 requests may wait on one connection');
-    // One after the other there is no limit.
     const one = await openSocket(port);
     for (let index = 0; index < 100; index += 1) expect(await ask(one, get)).toMatch(/^HTTP\/1\.1 200 /);
   });

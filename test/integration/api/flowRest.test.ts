@@ -1,8 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { EventReader } from '../../support/eventReader.js';
-import { until } from '../../support/program.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, EventReader, ServedChain, transactionIds, transactionWith } from '../../support/index.js';
+import { until } from '../../support/index.js';
 
 const FIRST = 100;
 const SEALED = 105;

@@ -3,10 +3,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { describeProto } from '../../../scripts/describe-proto.mjs';
 import type { Identifier } from '../../../src/flow/index.js';
 import { StorageError } from '../../../src/storage/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { GrpcProbe } from '../../support/grpcProbe.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { chainOf, idOf, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, refusalOf, servedOverGrpc, transactionWith } from '../../support/index.js';
+import type { GrpcProbe } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 119;

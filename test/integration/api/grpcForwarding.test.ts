@@ -1,20 +1,13 @@
-import { once } from 'node:events';
-import type { EventEmitter } from 'node:events';
+import { once, type EventEmitter } from 'node:events';
 import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { Forwarder } from '../../../src/access/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import { beginCall, openSession } from '../../support/http2Probe.js';
-import { eventually, until } from '../../support/program.js';
-import { answer, asItIs, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
-import type { RawCall, RawHandler } from '../../support/rawNode.js';
-import { counted, forwardedIn, scraped } from '../../support/scrapedMetrics.js';
-import { BEARER, guarded } from '../../support/servedChain.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { answer, asItIs, BEARER, beginCall, counted, eventually, fail } from '../../support/index.js';
+import { forwardedIn, forwarderTo, guarded, networkOf, openSession, RawNode } from '../../support/index.js';
+import { refusalOf, scraped, servedOverGrpc, smallChain, transactionWith } from '../../support/index.js';
+import { until, VirtualClock, type RawCall, type RawHandler } from '../../support/index.js';
 
 const API = '/flow.access.AccessAPI';
 const SCRIPT = `${API}/ExecuteScriptAtLatestBlock`;

@@ -1,13 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { identifierBytes, WireWriter } from '../../../src/flow/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import { evidenceOf } from '../../support/committeeEvidence.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { GrpcProbe } from '../../support/grpcProbe.js';
-import { HashedChain } from '../../support/hashedChain.js';
-import type { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { asItIs } from '../../support/rawNode.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
+import { asItIs, evidenceOf, HashedChain, refusalOf, servedOverGrpc } from '../../support/index.js';
+import type { GrpcProbe, MemoryIndexStore } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 106;
@@ -78,7 +73,6 @@ describe('headers of stored blocks', () => {
     expect(await refusalOf(ask(LATEST))).toMatchObject({ code: 'NOT_FOUND' });
     await store.keepEvidence(evidenceOf(at(FIRST + 1), true));
     await store.keepEvidence(evidenceOf(at(FIRST + 3)));
-    // Of a block that was rewound.
     await store.keepEvidence({ ...evidenceOf(at(FIRST + 5)), id: chain.blockId(FIRST) });
     expect(await ask(LATEST)).toMatchObject(of(at(FIRST + 3)));
     expect(await ask(FIRST + 2)).toMatchObject(of(at(FIRST + 1)));

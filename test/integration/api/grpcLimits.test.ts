@@ -3,15 +3,9 @@ import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { GrpcProbe } from '../../support/grpcProbe.js';
-import { beginCall, openSession } from '../../support/http2Probe.js';
-import { openSocket } from '../../support/httpProbe.js';
-import { eventually } from '../../support/program.js';
-import { counted, scraped } from '../../support/scrapedMetrics.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { chainOf, smallChain, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { beginCall, chainOf, counted, eventually, openSession, openSocket } from '../../support/index.js';
+import { refusalOf, scraped, servedOverGrpc, smallChain, transactionWith } from '../../support/index.js';
+import { VirtualClock, type GrpcProbe } from '../../support/index.js';
 import { waitingStore } from '../../support/waitingStore.js';
 
 const ACCESS = '/flow.access.AccessAPI';
@@ -39,7 +33,6 @@ function request(session: ClientHttp2Session, method: string, message: Buffer): 
   return beginCall(session, `${ACCESS}/${method}`).end(Buffer.concat([prefix, message]));
 }
 
-/** A session with a call whose request does not come to an end. */
 async function callingWithoutEnd(port: number) {
   const session = await openSession(port);
   const stream = beginCall(session, `${ACCESS}/GetTransaction`);
@@ -211,7 +204,6 @@ describe('bounds', () => {
       ...{ code: 'RESOURCE_EXHAUSTED', metadata: { reason: 'busy' } },
       details: 'too many large responses wait for their callers to take them; retry',
     });
-    // Small ones are not held back.
     await probe.call('GetCollectionByID', { id });
 
     deaf.destroy();

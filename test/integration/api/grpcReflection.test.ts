@@ -3,12 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describeProto } from '../../../scripts/describe-proto.mjs';
-import { atEnd } from '../../support/cleanup.js';
-import { decodeFile, descriptorFaults, typesOf } from '../../support/descriptorCheck.js';
-import type { FileShape } from '../../support/descriptorCheck.js';
+import { atEnd, servedOverGrpc, smallChain, transactionWith } from '../../support/index.js';
+import { decodeFile, descriptorFaults, typesOf, type FileShape } from '../../support/descriptorCheck.js';
 import { ReflectedClient } from '../../support/reflectedClient.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
 
 const protoRoot = join(import.meta.dirname, '../../../proto');
 const names = readdirSync(protoRoot, { recursive: true, encoding: 'utf8' }).filter((file) =>

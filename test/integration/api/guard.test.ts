@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { ApiSecrets } from '../../../src/api/index.js';
-import { getJson } from '../../support/httpProbe.js';
-import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
+import { BEARER, getJson, guarded, ServedChain } from '../../support/index.js';
 
 const ID = '0'.repeat(64);
 

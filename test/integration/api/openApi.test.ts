@@ -1,12 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { openApiDocument } from '../../../src/api/openapi.js';
 import { accountsOff } from '../../support/accountsOff.js';
-import { EventReader } from '../../support/eventReader.js';
-import { HashedChain } from '../../support/hashedChain.js';
-import { violations } from '../../support/schemaCheck.js';
-import type { JsonSchema } from '../../support/schemaCheck.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, EventReader, HashedChain, idOf, ServedChain, transactionIds } from '../../support/index.js';
+import { transactionWith } from '../../support/index.js';
+import { violations, type JsonSchema } from '../../support/schemaCheck.js';
 
 type Document = ReturnType<typeof openApiDocument> & {
   readonly components: { readonly schemas: Readonly<Record<string, JsonSchema>> };

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { openApiDocument } from '../../../src/api/openapi.js';
 import { readinessCodes } from '../../../src/observability/index.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain } from '../../support/smallChain.js';
+import { ServedChain, smallChain } from '../../support/index.js';
 
 const chain = smallChain(100, [[], [], []]);
 
@@ -12,7 +11,6 @@ const read = async (path: string) => {
   return { served, headers: answer.headers, status: answer.status, text: await answer.text() };
 };
 
-/** Everything that would make a browser load something of others. */
 const loadsOfOthers = /<iframe|<img|@import|url\(|https?:\/\//i;
 
 describe.each(['/', '/docs'])('the page at %s', (path) => {
@@ -63,7 +61,7 @@ describe('the status page', () => {
     expect(text).toContain('import.meta.url');
   });
 
-  it('is kept by browsers, which ask whether it is still the same', async () => {
+  it('is kept by browsers, which ask whether it is still the same, and has no other files', async () => {
     const served = await ServedChain.start(chain, { sealed: 102 });
     for (const path of ['/', '/page/page.js', '/page/style.css']) {
       const first = await fetch(served.url + path);
@@ -72,10 +70,6 @@ describe('the status page', () => {
       const again = await fetch(served.url + path, { headers: { 'if-none-match': etag } });
       expect([path, again.status]).toEqual([path, 304]);
     }
-  });
-
-  it('has no other files than its own', async () => {
-    const served = await ServedChain.start(chain, { sealed: 102 });
     const refused = { status: 404, body: { reason: 'not_served' } };
     for (const name of ['x.js', '..%2Fmain.js', '%2e%2e%2fmain.js', 'page.js.map', 'constructor'])
       expect(await served.get(`/page/${name}`), name).toMatchObject(refused);

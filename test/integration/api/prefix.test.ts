@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { getJson } from '../../support/httpProbe.js';
+import { getJson, ServedChain, smallChain } from '../../support/index.js';
 import { servedBelow } from '../../support/prefixProxy.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain } from '../../support/smallChain.js';
 
 const PREFIX = '/flow/of-mainnet';
 async function below(): Promise<string> {

@@ -6,10 +6,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { ProofDocument } from '../../../src/api/index.js';
 import { sha3Identifier } from '../../../src/flow/index.js';
 import { bothCheckers, checkProof } from '../../support/bothCheckers.js';
-import { HashedChain } from '../../support/hashedChain.js';
-import { scratchDirectory } from '../../support/program.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { transactionIds } from '../../support/smallChain.js';
+import { HashedChain, scratchDirectory, ServedChain, transactionIds } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 130;

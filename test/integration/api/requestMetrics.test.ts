@@ -1,16 +1,9 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import { openSocket } from '../../support/httpProbe.js';
-import { eventually, until } from '../../support/program.js';
-import { answer, fail, forwarderTo, networkOf, RawNode } from '../../support/rawNode.js';
-import { RestNode } from '../../support/restNode.js';
-import { scraped } from '../../support/scrapedMetrics.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { smallChain, transactionIds, transactionWith } from '../../support/smallChain.js';
-import { WsClient } from '../../support/wsClient.js';
+import { answer, eventually, fail, forwarderTo, networkOf, openSocket } from '../../support/index.js';
+import { RawNode, refusalOf, RestNode, scraped, ServedChain, servedOverGrpc } from '../../support/index.js';
+import { smallChain, transactionIds, transactionWith, until, WsClient } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const idAt = (place: number): string => chain[place]?.block.id ?? '';
@@ -49,20 +42,6 @@ describe('requests over HTTP', () => {
       ...['http /v1/blocks/{ids} 200: 2', 'http /v1/blocks/{ids} 400: 1', 'http /v1/blocks 200: 1'],
       ...['http /v1/transactions/{id} 200: 1', 'http /v1/transactions/{id} 404: 1'],
       ...['http other 404: 2', 'http other 400: 1', 'http other 405: 1'],
-    ]);
-  });
-
-  it('are counted also when a node answered them', async () => {
-    const node = await RestNode.start();
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: node.url });
-    for (const path of ['/v1/accounts/1', '/v1/blocks?height=500']) await fetch(daemon.url + path);
-    await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
-    node.reply = (_request, response) => response.writeHead(503).end();
-    await fetch(`${daemon.url}/v1/scripts`);
-    await expectCounts(daemon.metrics, 'api_requests_total', [
-      'http forwarded 200: 2',
-      'http forwarded 503: 1',
-      'http /v1/blocks 200: 1',
     ]);
   });
 

@@ -1,9 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { EventReader } from '../../support/eventReader.js';
-import { HashedChain } from '../../support/hashedChain.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { chainOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, EventReader, HashedChain, ServedChain, transactionIds } from '../../support/index.js';
+import { transactionWith } from '../../support/index.js';
 
 const page = readFileSync(new URL('../../../docs/rest-api.md', import.meta.url), 'utf8');
 const base = 'http://127.0.0.1:7180';
@@ -39,7 +37,6 @@ const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50
 const chain = chainOf(1000, 12, (index) => [
   Array.from({ length: 30 }, (_, at) => transactionWith({ script, gasLimit: BigInt(100 * index + at) })),
 ]);
-/** The same heights, of blocks that have proofs. */
 const proven = new HashedChain({ rootHeight: 1000 }).entries(1000, 1011);
 const [first] = chain;
 const transaction = transactionIds(first!, 0)[0]!;

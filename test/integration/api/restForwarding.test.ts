@@ -1,12 +1,7 @@
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { openSocket, sendRaw } from '../../support/httpProbe.js';
-import { until } from '../../support/program.js';
-import { RestNode } from '../../support/restNode.js';
-import { forwardedIn, scraped } from '../../support/scrapedMetrics.js';
-import { BEARER, guarded, ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { WsClient } from '../../support/wsClient.js';
+import { BEARER, forwardedIn, guarded, openSocket, RestNode, scraped, sendRaw } from '../../support/index.js';
+import { ServedChain, smallChain, transactionWith, until, WsClient } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const NOBODY = 'ab'.repeat(32);

@@ -1,11 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { openSocket, tcpServer } from '../../support/httpProbe.js';
-import { eventually, until } from '../../support/program.js';
-import { RestNode } from '../../support/restNode.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { eventually, openSocket, RestNode, ServedChain, smallChain, tcpServer } from '../../support/index.js';
+import { transactionWith, until, VirtualClock } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const CONNECT_LIMIT_MS = 5_000;
@@ -55,7 +51,6 @@ describe('the time that a forwarded request may take', () => {
     const asked = limited.ask('/v1/scripts', method);
     await until(() => node.seen.length === 1);
     await limited.clock.advance(SILENCE_LIMIT_MS - 1);
-    // What is not forwarded is not held up.
     expect((await limited.daemon.get('/v1/blocks?height=100')).status).toBe(200);
     expect(asked.isOver).toBe(false);
     await limited.clock.advance(1);

@@ -1,17 +1,9 @@
 import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { OperatorError } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { GrpcProbe } from '../../support/grpcProbe.js';
-import { beginCall, openSession } from '../../support/http2Probe.js';
-import { getJson, isOpen, openSocket } from '../../support/httpProbe.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { refusal } from '../../support/refusal.js';
-import { apiServerOver, metricsServerOver } from '../../support/servedChain.js';
-import { grpcServerOver } from '../../support/servedOverGrpc.js';
-import { idOf } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { OperatorError, type Clock } from '../../../src/runtime/index.js';
+import { apiServerOver, atEnd, beginCall, getJson, GrpcProbe, grpcServerOver } from '../../support/index.js';
+import { idOf, isOpen, MemoryIndexStore, metricsServerOver, openSession } from '../../support/index.js';
+import { openSocket, refusal, VirtualClock } from '../../support/index.js';
 import { waitingStore } from '../../support/waitingStore.js';
 
 function openMetrics(ground: Ground = {}) {

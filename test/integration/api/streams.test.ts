@@ -1,16 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import type { ChangeFeed } from '../../../src/api/index.js';
 import { StorageError } from '../../../src/storage/index.js';
-import { EventReader } from '../../support/eventReader.js';
-import type { ServerEvent } from '../../support/eventReader.js';
-import { refusalOf } from '../../support/grpcProbe.js';
-import type { Message } from '../../support/grpcProbe.js';
+import { branchAbove, chainOf, EventReader, idOf, refusalOf, ServedChain } from '../../support/index.js';
+import { servedOverGrpc, transactionWith, until, WsClient, type Message } from '../../support/index.js';
+import type { ServerEvent } from '../../support/index.js';
 import type { IndexedChain } from '../../support/indexedChain.js';
-import { until } from '../../support/program.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { servedOverGrpc } from '../../support/servedOverGrpc.js';
-import { branchAbove, chainOf, idOf, transactionWith } from '../../support/smallChain.js';
-import { WsClient } from '../../support/wsClient.js';
 
 /** What every stream of blocks promises, whatever it comes over. What is a protocol's own is in a file of its own. */
 

@@ -1,16 +1,9 @@
 import { once } from 'node:events';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { atEnd } from '../../support/cleanup.js';
-import { openSocket, sendRaw } from '../../support/httpProbe.js';
-import { until } from '../../support/program.js';
-import { RestNode } from '../../support/restNode.js';
-import { counted } from '../../support/scrapedMetrics.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { branchAbove, chainOf, transactionWith } from '../../support/smallChain.js';
+import { atEnd, branchAbove, chainOf, counted, openSocket, RestNode, sendRaw } from '../../support/index.js';
+import { ServedChain, transactionWith, until, VirtualClock, WsClient } from '../../support/index.js';
+import type { WsMessage } from '../../support/index.js';
 import { streamTopics } from '../../support/streamedTopics.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import { WsClient } from '../../support/wsClient.js';
-import type { WsMessage } from '../../support/wsClient.js';
 
 const FIRST = 100;
 const chain = chainOf(FIRST, 40, () => [[transactionWith({ gasLimit: 1n })]]);

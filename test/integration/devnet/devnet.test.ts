@@ -3,11 +3,8 @@ import { ChainGenerator, startDevnet } from '../../../src/devnet/index.js';
 import type { DevnetHandle, DevnetMethod, DevnetOptions } from '../../../src/devnet/index.js';
 import type { FaultCondition, FaultEffect } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { refusal } from '../../support/refusal.js';
-import { GrpcProbe } from '../../support/grpcProbe.js';
+import { atEnd, GrpcProbe, refusal, VirtualClock } from '../../support/index.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const ROOT = 1_000;
 const HEAD = 1_400;

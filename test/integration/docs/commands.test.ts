@@ -8,8 +8,7 @@ import { complaintsAgainst } from '../../docs/commandCheck.js';
 import { pageAt, pages, root } from '../../docs/files.js';
 import { fill, shapes } from '../../docs/placeholders.js';
 import { shellLines } from '../../docs/shell.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain } from '../../support/smallChain.js';
+import { ServedChain, smallChain } from '../../support/index.js';
 
 /** `/status` has sections of the same names. */
 const statusFields = readFileSync(join(root, 'src/api/view/statusDocument.ts'), 'utf8');

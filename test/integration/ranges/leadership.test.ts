@@ -1,12 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Leadership } from '../../../src/ranges/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
-import { asAdmin, lockHeld, valueIn } from '../../support/postgresServer.js';
-import { until } from '../../support/program.js';
-import { usePostgres } from '../../support/storeKinds.js';
+import { systemClock, type Clock } from '../../../src/runtime/index.js';
+import { asAdmin, lockHeld, until, usePostgres, valueIn, VirtualClock } from '../../support/index.js';
 import { together } from '../../support/together.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const WAIT_MS = 20_000;
 /** What docs/scale-out.md promises, and what a busy machine may add. */

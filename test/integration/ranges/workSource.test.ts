@@ -1,18 +1,12 @@
 import { describe, expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
-import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
-import { systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
+import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
-import { asAdmin, countIn, valueIn } from '../../support/postgresServer.js';
-import { range } from '../../support/ranges.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import type { TcpFaults } from '../../support/tcpFaults.js';
-import { useStores } from '../../support/storeDirectory.js';
-import { parts, usePostgres } from '../../support/storeKinds.js';
+import { asAdmin, chainWith, countIn, parts, range, seededCollection } from '../../support/index.js';
+import { usePostgres, useStores, valueIn, VirtualClock } from '../../support/index.js';
 import { together } from '../../support/together.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 100;
 const chain = chainWith(FIRST, 100, (index) => (index % 3 === 0 ? [seededCollection(`of ${index}`, 1)] : []));
@@ -36,10 +30,8 @@ interface Begin {
 }
 
 /** A store whose live range is 180 to 189, and processes that fill what is below. */
-interface World {
-  begin(how?: Begin): Promise<Process>;
-  pausesEnd(): Promise<void>;
-}
+type World = Pick<SharedWorld, 'begin' | 'pausesEnd'>;
+type SharedWorld = Awaited<ReturnType<ReturnType<typeof usePgBoss>>>;
 
 function useLocal(): () => Promise<World> {
   const { closedStore, open } = useStores();
@@ -48,12 +40,12 @@ function useLocal(): () => Promise<World> {
     const clock = new VirtualClock();
     let store: LevelIndexStore | undefined;
     return {
-      begin: async ({ served = EVERYTHING } = {}) => {
+      begin: async (how) => {
         await store?.close();
         const own = (store = await open(path));
         const source = new LocalWorkSource(
           { maxRangeHeights: 10 },
-          { ...parts(), store: own, chain: served, clock },
+          { ...parts(), store: own, chain: how?.served ?? EVERYTHING, clock },
         );
         return { source, store: own, close: () => own.close() };
       },
@@ -62,24 +54,15 @@ function useLocal(): () => Promise<World> {
   };
 }
 
-interface SharedWorld extends World {
-  readonly url: string;
-  sql(text: string): Promise<unknown[]>;
-  rewind(height: number): Promise<void>;
-  /** A command, whose connections can be cut. */
-  command(): Promise<
-    Pick<Process, 'source' | 'store'> & { readonly faults: TcpFaults; readonly queue: SharedQueue }
-  >;
-}
-
-function usePgBoss(): () => Promise<SharedWorld> {
+function usePgBoss() {
   const postgres = usePostgres();
   return async () => {
     const { url } = await postgres.filled(180, blocksOf(range(180, 189)));
     const sql = async (text: string): Promise<unknown[]> => (await asAdmin(url, text)).rows as unknown[];
     return {
       ...{ url, sql },
-      rewind: async (height) => (await postgres.open(url)).rewind(height),
+      rewind: async (height: number) => (await postgres.open(url)).rewind(height),
+      /** A command, whose connections can be cut. */
       command: async () => {
         const faults = await postgres.faultsBefore(url);
         const store = await postgres.open(faults.url, { isReadOnly: true });
@@ -88,7 +71,8 @@ function usePgBoss(): () => Promise<SharedWorld> {
         await source.refresh();
         return { faults, queue, source, store };
       },
-      begin: async ({ served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = {}) => {
+      begin: async (how: Begin = {}): Promise<Process> => {
+        const { served = EVERYTHING, clock = systemClock, workVersion = 1, maxPartRanges } = how;
         const store = await postgres.open(url, { isReadOnly: true });
         const queue = await postgres.queue(url, { workVersion, roles: ['backfill'] }, { clock });
         const book = sharedRangesOf(store)!;

@@ -3,13 +3,9 @@ import { sha3, toIdentifier, ZERO_ID } from '../../../src/flow/index.js';
 import { migrateStore } from '../../../src/ranges/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
-import { blocksIn, commitThrough, fill, range } from '../../support/ranges.js';
-import { batchOf, chainWith, makeBlock, seededCollection } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
-import { evidenceOf } from '../../support/committeeEvidence.js';
-import { standIn } from '../../support/standIn.js';
-import { storeKinds } from '../../support/storeKinds.js';
-import { refusal } from '../../support/refusal.js';
+import { batchOf, blocksIn, chainWith, commitThrough, evidenceOf, fill } from '../../support/index.js';
+import { makeBlock, metaFrom, range, refusal, seededCollection, standIn } from '../../support/index.js';
+import { storeKinds } from '../../support/index.js';
 
 const FIRST = 100;
 const COUNT = 200;

@@ -1,11 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { lastingPort } from '../../support/lastingPort.js';
-import { asAdmin, countIn } from '../../support/postgresServer.js';
-import type { PostgresMachine } from '../../support/postgresServer.js';
-import { until } from '../../support/program.js';
-import { batchOf, plainChain, transactionIdsOf } from '../../support/storeBlocks.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { fault, refusal } from '../../support/refusal.js';
+import { asAdmin, batchOf, countIn, fault, plainChain, refusal } from '../../support/index.js';
+import { transactionIdsOf, until, usePostgres, type PostgresMachine } from '../../support/index.js';
 
 const chain = plainChain(10, 40, 2);
 const at = (height: number) => chain[height - 10]!;

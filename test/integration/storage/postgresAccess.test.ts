@@ -1,16 +1,11 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
-import type { Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { Transform } from 'node:stream';
-import type { Duplex } from 'node:stream';
+import { Transform, type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { tcpServer } from '../../support/httpProbe.js';
-import { asAdmin, rowsOf } from '../../support/postgresServer.js';
-import { scratchDirectory } from '../../support/program.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { fault, refusal } from '../../support/refusal.js';
+import { asAdmin, fault, refusal, rowsOf, scratchDirectory, tcpServer } from '../../support/index.js';
+import { usePostgres } from '../../support/index.js';
 
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
 const certificate = join(tlsFiles, 'localhost-cert.pem');
@@ -130,7 +125,6 @@ describe('a database', () => {
   });
 });
 
-/** A setting of the server. */
 async function shown(url: string, name: string): Promise<string> {
   const [row] = await rowsOf(url, `SELECT current_setting('${name}') AS value`);
   return (row as { readonly value: string }).value;

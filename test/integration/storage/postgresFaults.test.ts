@@ -1,13 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { asAdmin, batchOf, countIn, fault, lockHeld, parts, plainChain } from '../../support/index.js';
+import { seededRandom, until, usePostgres } from '../../support/index.js';
 import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin, countIn, lockHeld } from '../../support/postgresServer.js';
-import { until } from '../../support/program.js';
-import { batchOf, plainChain } from '../../support/storeBlocks.js';
-import { fault } from '../../support/refusal.js';
-import { parts, usePostgres } from '../../support/storeKinds.js';
 import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
 import type { DatabaseRequest, ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
@@ -299,14 +295,11 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
   it.each([
     ['add a constraint', 'ALTER TABLE flow_store.block ADD CHECK (height < 11)', 'remove the constraint'],
     ['move the end', 'UPDATE flow_store.coverage SET to_height = 500', 'has changed it. Run "verify"'],
-  ])(
-    'is no fault of ours where others %s: the process ends, and says what to do',
-    async (_, change, advice) => {
-      const { store, url } = await filled(10, [at(10)]);
-      await asAdmin(url, change);
-      await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject(fault('corrupt', advice));
-    },
-  );
+  ])('is no fault of ours where others %s: it says what to do', async (_, change, advice) => {
+    const { store, url } = await filled(10, [at(10)]);
+    await asAdmin(url, change);
+    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject(fault('corrupt', advice));
+  });
 
   it('is awaited by any number of readers, without a warning of Node.js', async () => {
     const { store } = await filled(10, [at(10)]);

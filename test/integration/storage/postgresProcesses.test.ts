@@ -1,12 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { RangeLostError } from '../../../src/storage/index.js';
-import type { BackfillPlan, BlockEntry } from '../../../src/storage/index.js';
-import { asAdmin, countIn, lockHeld, rowsOf } from '../../support/postgresServer.js';
-import { until } from '../../support/program.js';
-import { batchOf, makeBlock, makeChain, plainChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { commitThrough, fill, range } from '../../support/ranges.js';
+import { RangeLostError, type BackfillPlan, type BlockEntry } from '../../../src/storage/index.js';
+import { asAdmin, batchOf, begin, commitThrough, countIn, fill, lockHeld } from '../../support/index.js';
+import { makeBlock, makeChain, plainChain, range, rowsOf, seededCollection } from '../../support/index.js';
+import { until, usePostgres } from '../../support/index.js';
 
 const chain = plainChain(10, 30, 2);
 const at = (height: number) => chain[height - 10]!;
@@ -247,9 +243,7 @@ describe('ranges of a store on PostgreSQL', () => {
     const run = await store.ranges.run(range(10, 19));
     await run.commit(batchOf(...blocks(10, 12)));
     await store.ranges.change({ dropped: [range(10, 19)] });
-    await expect(run.commit(batchOf(...blocks(13, 19)))).rejects.toMatchObject({
-      kind: 'locked',
-    });
+    await expect(run.commit(batchOf(...blocks(13, 19)))).rejects.toMatchObject({ kind: 'locked' });
     await run.forgetAbove();
     expect(store.ranges.open()).toEqual([]);
     expect(await countIn(url, 'flow_store.block')).toBe(1);

@@ -1,13 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { encodeTransaction, sha3 } from '../../../src/flow/index.js';
-import type { Transaction } from '../../../src/flow/index.js';
+import { encodeTransaction, sha3, type Transaction } from '../../../src/flow/index.js';
 import { packageRoot } from '../../../src/runtime/index.js';
-import { countIn, rowsOf } from '../../support/postgresServer.js';
-import { transactionWith } from '../../support/smallChain.js';
-import { batchOf, makeChain, makeCollection, plainChain } from '../../support/storeBlocks.js';
-import { usePostgres } from '../../support/storeKinds.js';
+import { batchOf, countIn, makeChain, makeCollection, plainChain, rowsOf } from '../../support/index.js';
+import { transactionWith, usePostgres } from '../../support/index.js';
 
 const pageAt = (name: string): string => readFileSync(join(packageRoot, 'docs', name), 'utf8');
 const queriesOf = (text: string): string[] =>

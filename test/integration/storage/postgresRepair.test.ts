@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { asAdmin, countIn, rowsOf } from '../../support/postgresServer.js';
-import { evidenceOf } from '../../support/committeeEvidence.js';
-import { blocksIn, commitThrough, heal, range } from '../../support/ranges.js';
-import { until } from '../../support/program.js';
-import { plainChain } from '../../support/storeBlocks.js';
-import { usePostgres } from '../../support/storeKinds.js';
+import { asAdmin, blocksIn, commitThrough, countIn, evidenceOf, heal } from '../../support/index.js';
+import { plainChain, range, rowsOf, until, usePostgres } from '../../support/index.js';
 
 const FIRST = 10;
 const LAST = 49;

@@ -1,14 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { migrateStore } from '../../../src/ranges/index.js';
-import { loadPostgres, sharedRangesOf } from '../../../src/storage/index.js';
-import type { IndexStore } from '../../../src/storage/index.js';
-import { asAdmin, rowsOf } from '../../support/postgresServer.js';
-import { blocksIn, fill, range } from '../../support/ranges.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin } from '../../support/storeDirectory.js';
-import { parts, usePostgres } from '../../support/storeKinds.js';
-
-const chain = chainWith(10, 30, (index) => [seededCollection(`of \\ 'é ${index}`, 1 + (index % 3))]);
+import { loadPostgres } from '../../../src/storage/index.js';
+import { asAdmin, begin, parts, plainChain, usePostgres } from '../../support/index.js';
 
 /** What a role, or the role in one database, may have as its default, to the harm of a program that relies on another. */
 const HOSTILE: readonly (readonly [name: string, value: string])[] = [
@@ -66,43 +58,6 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     return { url, its: its.href };
   };
 
-  /** Fills a store as a daemon does, with history, plans and jobs. */
-  const index = async (its: string): Promise<IndexStore> => {
-    const store = await begin(postgres.open(its), 30, chain.slice(20, 29), 38);
-    const queue = await postgres.queue(its, { roles: ['live', 'backfill'] });
-    const term = await queue.lead(AbortSignal.timeout(20_000));
-    expect(term).toBeDefined();
-    const served = { borders: () => [], served: () => [{ from: 0, to: 1_000 }] };
-    const source = queue.source({ maxRangeHeights: 5 }, { book: sharedRangesOf(store)!, chain: served });
-    await source.plan({ from: 10, to: 19, order: 'oldest' });
-    for (let at = 0; at < 2; at += 1) {
-      const job = await source.next(AbortSignal.timeout(20_000));
-      const { range: its, store: run } = job!;
-      await run.commit({ blocks: blocksIn(chain, its), latestIndexedHeight: its.to });
-      await job!.succeed();
-    }
-    await fill(store, chain, range(21, 25));
-    return store;
-  };
-
-  /** Every row of ours, as a session with the server's own defaults shows it. */
-  const digest = async (url: string): Promise<unknown> => {
-    const found = [await rowsOf(url, 'SELECT * FROM flow.coverage ORDER BY from_height')];
-    for (const table of ['block', 'body', 'collection', 'transaction', 'account_transaction', 'script']) {
-      const all = "md5(string_agg(data::text, ';' ORDER BY data::text))";
-      found.push(await rowsOf(url, `SELECT count(*), ${all} FROM flow_store.${table} AS data`));
-    }
-    return found;
-  };
-
-  const contents = async (store: IndexStore): Promise<unknown> =>
-    Promise.all(
-      [10, 19, 23, 30, 38].map(async (height) => [
-        await store.blockByHeight(height),
-        await store.collectionsByHeight(height),
-      ]),
-    );
-
   it('none of that holds for a session of ours, alone or beside the others', async () => {
     const { databasePlace, PostgresDatabase } = await loadPostgres();
     const { url, its } = await home([]);
@@ -122,27 +77,9 @@ describe('whatever a role has as its defaults', { timeout: 120_000 }, () => {
     }
   });
 
-  it('the bytes are the same with all of them at once, while nothing is asked, and in a copy', async () => {
-    const plain = await home([]);
-    const read = await contents(await index(plain.its));
-    const rows = await digest(plain.url);
-    const { url, its } = await home(HOSTILE);
-    const store = await index(its);
-    expect(await digest(url)).toEqual(rows);
-    // Longer than any of these settings lets a session rest.
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
-    expect(await contents(store)).toEqual(read);
-    expect(await postgres.verified(its)).toMatchObject({ damageCount: 0 });
-    const copy = await home(HOSTILE);
-    const target = await postgres.open(copy.its);
-    const { signal } = new AbortController();
-    await migrateStore({ source: store, target, signal, onProgress: () => undefined });
-    expect(await digest(copy.url)).toEqual(rows);
-  });
-
   it('rows that a policy hides are an error, not a hole', async () => {
     const { url, its } = await home([['row_security', 'on']]);
-    const store = await index(its);
+    const store = await begin(postgres.open(its), 30, plainChain(30, 3));
     for (const how of ['ENABLE', 'FORCE'])
       await asAdmin(url, `ALTER TABLE flow_store.block ${how} ROW LEVEL SECURITY`);
     const reader = postgres.open(its, { isReadOnly: true, create: false });

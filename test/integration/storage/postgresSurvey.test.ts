@@ -1,10 +1,7 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { loadPostgres } from '../../../src/storage/index.js';
-import { asAdmin, rowsOf } from '../../support/postgresServer.js';
-import { plainChain } from '../../support/storeBlocks.js';
-import { usePostgres } from '../../support/storeKinds.js';
-import { commitThrough, fill, range } from '../../support/ranges.js';
-import { fault, refusal } from '../../support/refusal.js';
+import { asAdmin, commitThrough, fault, fill, plainChain, range, refusal } from '../../support/index.js';
+import { rowsOf, usePostgres } from '../../support/index.js';
 
 const chain = plainChain(10, 25);
 
@@ -41,7 +38,7 @@ describe('a survey of a database', () => {
     expect((await surveyed(url)).store).toBeUndefined();
   });
 
-  it('of a store tells its ranges, plans and size, and changes nothing', async () => {
+  it('of a store tells its ranges, plans and size, changes nothing, and reads but the version of a newer one', async () => {
     const { store, url } = await postgres.filled(30);
     expect((await surveyed(url)).store).toMatchObject({ coverage: [], sporks: [{ rootHeight: 30 }] });
     await commitThrough(store, chain, 32);
@@ -56,10 +53,6 @@ describe('a survey of a database', () => {
     });
     expect(survey.store?.bytes).toBeGreaterThan(0);
     await commitThrough(store, chain, 34);
-  });
-
-  it('reads nothing but the version of a store that a newer program wrote', async () => {
-    const { store, url } = await postgres.filled(30);
     await store.close();
     await asAdmin(url, 'UPDATE flow_store.store SET schema_version = 99');
     expect((await surveyed(url)).store).toMatchObject({
@@ -70,7 +63,7 @@ describe('a survey of a database', () => {
     );
   });
 
-  it('finds no store where its one row is gone, which an open takes for damage', async () => {
+  it('finds no store where its one row is gone, and tells the version of the job queue where there is one', async () => {
     const { url } = await postgres.home();
     await (await postgres.open(url)).close();
     await asAdmin(url, 'DELETE FROM flow_store.store');
@@ -78,10 +71,6 @@ describe('a survey of a database', () => {
     await expect(opening(url)).rejects.toMatchObject(
       fault('corrupt', 'row of flow_store.store: it is missing. Somebody has changed that table'),
     );
-  });
-
-  it('tells the version of the job queue, where there is one', async () => {
-    const { url } = await postgres.home();
     await asAdmin(url, 'CREATE SCHEMA flow_jobs CREATE TABLE version (version integer)');
     expect((await surveyed(url)).jobsVersion).toBeUndefined();
     await asAdmin(url, 'INSERT INTO flow_jobs.version VALUES (24)');

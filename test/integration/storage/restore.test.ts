@@ -8,20 +8,14 @@ import { create } from 'tar';
 import { afterAll, describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { AbortError, systemClock } from '../../../src/runtime/index.js';
-import { backupStore, loadRestore } from '../../../src/storage/index.js';
-import type { RestoreDependencies } from '../../../src/storage/index.js';
-import { blocksOf, entryOf } from '../../support/chainReference.js';
-import { changeFile, cutAt, gone, lastFile, MANIFEST, TABLE, zeroed } from '../../support/databaseFiles.js';
-import { atEnd } from '../../support/cleanup.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { backupStore, loadRestore, type RestoreDependencies } from '../../../src/storage/index.js';
+import { atEnd, batchOf, begin, blocksOf, chainWith, changeFile, cutAt } from '../../support/index.js';
+import { entryOf, fault, gone, lastFile, MANIFEST, rawEntries } from '../../support/index.js';
+import { RecordingLogger, repairAt, RestNode, seededCollection, TABLE } from '../../support/index.js';
+import { TEST_CHAIN, useStores, verifyAt, VirtualClock, withRawDatabase } from '../../support/index.js';
+import { zeroed } from '../../support/index.js';
 import { lastingPort } from '../../support/lastingPort.js';
-import { fault } from '../../support/refusal.js';
-import { RestNode } from '../../support/restNode.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
-import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { rawEntries, withRawDatabase } from '../../support/rawStore.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const chain = chainWith(1, 30, (index) => [seededCollection(`r${index}`, 1 + (index % 3), 300)]);
 const logger = new RecordingLogger();
@@ -306,7 +300,7 @@ describe('a backup', () => {
 
   it('holds every block that was durable when it began, while tables are merged away under it', async () => {
     const COPIES = 5;
-    const blocks = blocksOf(dense, 0, 249).map(entryOf);
+    const blocks = blocksOf(dense, 0, 149).map(entryOf);
     const share = blocks.length / COPIES;
     const path = await freshPath();
     // So small that tables are written and merged all the time.

@@ -3,10 +3,7 @@ import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
 import { confirmRootAbove } from '../../../src/app/lifecycle/knownBlocks.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
 import { BorderError } from '../../../src/storage/index.js';
-import { commitThrough } from '../../support/ranges.js';
-import { chainWith, makeBlock } from '../../support/storeBlocks.js';
-import { metaFrom } from '../../support/storeDirectory.js';
-import { storeKinds } from '../../support/storeKinds.js';
+import { chainWith, commitThrough, makeBlock, metaFrom, storeKinds } from '../../support/index.js';
 
 const FIRST = 100;
 const ROOT = 110;
@@ -34,30 +31,27 @@ const table = (rootParentId: string) =>
     'of the test',
   );
 
-describe.each(storeKinds)(
-  'a range below a root that was not confirmed when it was indexed, on $name',
-  ({ use }) => {
-    const newHome = use();
+describe.each(storeKinds)('a range below an unconfirmed root, on $name', ({ use }) => {
+  const newHome = use();
 
-    it.each([
-      ['with the spork on record', [{ rootHeight: ROOT, sporkId: '02' }]],
-      ['without', []],
-    ])('is published once the table confirms it, %s', async (_, sporks) => {
-      const home = await newHome();
-      const store = await home.open();
-      await store.initialise({ ...metaFrom(ROOT), sporks });
-      await store.commit({ blocks: chain.slice(-2), latestIndexedHeight: ROOT + 1 });
-      const refused = await store.ranges.run(range);
-      await confirmRootAbove(range, refused, { store, sporks: [] });
-      await confirmRootAbove(range, refused, { store, sporks: table('bb'.repeat(32)) });
-      await expect(commitThrough(refused, chain, ROOT - 1)).rejects.toThrow(BorderError);
+  it.each([
+    ['with the spork on record', [{ rootHeight: ROOT, sporkId: '02' }]],
+    ['without', []],
+  ])('is published once the table confirms it, %s', async (_, sporks) => {
+    const home = await newHome();
+    const store = await home.open();
+    await store.initialise({ ...metaFrom(ROOT), sporks });
+    await store.commit({ blocks: chain.slice(-2), latestIndexedHeight: ROOT + 1 });
+    const refused = await store.ranges.run(range);
+    await confirmRootAbove(range, refused, { store, sporks: [] });
+    await confirmRootAbove(range, refused, { store, sporks: table('bb'.repeat(32)) });
+    await expect(commitThrough(refused, chain, ROOT - 1)).rejects.toThrow(BorderError);
 
-      await store.ranges.change({ dropped: [range] });
-      const run = await store.ranges.run(range);
-      await confirmRootAbove(range, run, { store, sporks: table(discarded) });
-      await commitThrough(run, chain, ROOT - 1);
-      expect(store.coverage()).toEqual([{ from: FIRST, to: ROOT + 1 }]);
-      expect(store.meta()?.sporks.at(-1)).toMatchObject({ rootHeight: ROOT, rootParentId: discarded });
-    });
-  },
-);
+    await store.ranges.change({ dropped: [range] });
+    const run = await store.ranges.run(range);
+    await confirmRootAbove(range, run, { store, sporks: table(discarded) });
+    await commitThrough(run, chain, ROOT - 1);
+    expect(store.coverage()).toEqual([{ from: FIRST, to: ROOT + 1 }]);
+    expect(store.meta()?.sporks.at(-1)).toMatchObject({ rootHeight: ROOT, rootParentId: discarded });
+  });
+});

@@ -1,17 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ApiError, ChangeFeed } from '../../../src/api/index.js';
+import { ApiError, ChangeFeed, type IndexedRange } from '../../../src/api/index.js';
 import { MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/feed/ChangeFeed.js';
-import type { IndexedRange } from '../../../src/api/index.js';
 import type { FeedEvent, StartPoint } from '../../../src/api/feed/following.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import type { BlockEntry, WholeBlock } from '../../../src/storage/index.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { scraped } from '../../support/scrapedMetrics.js';
-import { branchAbove, chainOf, idOf, smallChain, transactionWith } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { branchAbove, chainOf, idOf, MemoryIndexStore, scraped, smallChain } from '../../support/index.js';
+import { transactionWith, VirtualClock } from '../../support/index.js';
 
 const FIRST = 100;
 /** As many are read once for all followers. */

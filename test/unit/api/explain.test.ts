@@ -3,9 +3,8 @@ import { ApiError, explainDocument, workOfStore } from '../../../src/api/index.j
 import type { HeightWork, IndexedRange } from '../../../src/api/index.js';
 import type { HeightWorkSource } from '../../../src/api/documents/explanation.js';
 import type { Identifier } from '../../../src/flow/index.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { matching } from '../../support/refusal.js';
-import { chainOf, idOf, transactionIds, transactionWith } from '../../support/smallChain.js';
+import { chainOf, idOf, matching, MemoryIndexStore, transactionIds } from '../../support/index.js';
+import { transactionWith } from '../../support/index.js';
 
 const FIRST = 100;
 const chain = chainOf(FIRST, 8, (index) => [[transactionWith({ gasLimit: BigInt(index) })]]);

@@ -2,9 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { watchBackfill } from '../../../src/app/health/watches/watchBackfill.js';
 import { measureProgress } from '../../../src/observability/index.js';
 import type { HeightRange } from '../../../src/storage/index.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, untilEnd, VirtualClock } from '../../support/index.js';
 
 type Parts = Parameters<typeof watchBackfill>[1];
 type State = ReturnType<Parts['backfill']['state']>;
@@ -34,7 +32,6 @@ class World {
     this.watch = watchBackfill({ ediOnly: false, roles: ['backfill'] }, parts as unknown as Parts);
   }
 
-  /** What was logged, and why. */
   told = () => this.logger.records.map(({ message, fields }) => [message, fields['why']] as const);
 
   /** A range that runs, with what its line waits for. Returns how it grows. */

@@ -9,10 +9,8 @@ import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { MAX_CONTROL_CONNECTIONS } from '../../../src/app/lifecycle/watchDescriptors.js';
 import { AbortError, OperatorError } from '../../../src/runtime/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { eventually, scratchDirectory, until } from '../../support/program.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { atEnd, eventually, RecordingLogger, scratchDirectory, until } from '../../support/index.js';
+import { VirtualClock } from '../../support/index.js';
 
 async function open(dataDir: string) {
   const obeyed: unknown[] = [];

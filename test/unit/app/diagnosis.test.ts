@@ -5,11 +5,8 @@ import type { HeightExplanation } from '../../../src/collections/index.js';
 import { diagnose } from '../../../src/app/health/diagnose.js';
 import type { IndexingLine } from '../../../src/app/line/buildLine.js';
 import type { Leadership } from '../../../src/ranges/index.js';
-import { readinessCodes } from '../../../src/observability/index.js';
-import type { Finding, ReadinessCode } from '../../../src/observability/index.js';
-import { matching } from '../../support/refusal.js';
-import { idOf } from '../../support/smallChain.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { readinessCodes, type Finding, type ReadinessCode } from '../../../src/observability/index.js';
+import { idOf, matching, VirtualClock } from '../../support/index.js';
 
 function trouble(change: Partial<NodeTrouble> = {}): NodeTrouble {
   return {
@@ -56,10 +53,7 @@ interface Wrong {
   readonly proven: { readonly to: number; readonly reason: string | undefined };
   readonly proofFailed: { readonly height: number; readonly reason: string; readonly rewindTo: number };
   /** Several processes share the store, and this one does not lead, unless it says so. */
-  readonly shared: {
-    readonly leads?: boolean;
-    readonly leader?: ReturnType<Leadership['leader']>;
-  };
+  readonly shared: { readonly leads?: boolean; readonly leader?: ReturnType<Leadership['leader']> };
   readonly readerDown: string;
   readonly disk: { readonly freeBytes: number; readonly sizeBytes: number };
   readonly paused: string;
@@ -188,10 +182,6 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
 }
 
 describe('a daemon that is well', () => {
-  it('has no finding at the head, however long the chain is quiet', async () => {
-    expect(await healthyDaemon().codes(3_600)).toEqual([]);
-  });
-
   it('is behind by what readers cannot read, where they read only what is proven, and says why', async () => {
     const { after, state } = healthyDaemon();
     state.wrong = { proven: { to: 900, reason: undefined } };
@@ -222,15 +212,6 @@ describe('a daemon that is well', () => {
 });
 
 describe('the lowest missing height, held up', () => {
-  it('by its block is named with node, words, count and since when', async () => {
-    const { after, state } = healthyDaemon({ head: 1010 });
-    const said = 'sent block 1001, which does not follow block 1000';
-    const troubles = [trouble({ kind: 'invalid', said, count: 7 })];
-    state.facts = { block: { height: 1001, troubles, isUnserved: false } };
-    const message = `waiting for block 1001: a:1 ${said} (7 times since 00:00:00 UTC)`;
-    expect(await after(6_000)).toMatchObject([{ code: 'upstream_invalid', height: 1001, message }]);
-  });
-
   it.each([
     [['unreachable'], 'upstream_unreachable'],
     [['refused'], 'upstream_refusing'],
@@ -254,12 +235,6 @@ describe('the lowest missing height, held up', () => {
     expect(await told(6_000)).toEqual([
       'upstream_refusing: waiting for 457 of 500 collections of height 1001: rate-limited by a:1 until 00:00:09 UTC',
     ]);
-  });
-
-  it('by nothing that is known is told all the same, within ten seconds', async () => {
-    const { codes, told } = healthyDaemon({ head: 1010 });
-    expect(await codes(7_000)).toEqual([]);
-    expect(await told(2_000)).toEqual(['upstream_unreachable: waiting for block 1001, for 9 s now']);
   });
 
   it('is not laid on what has only just begun after a long wait for something else', async () => {
@@ -536,16 +511,6 @@ describe('findings', () => {
     state.wrong = {};
     state.identity = [];
     expect((await after(1_000)).map(({ code }) => code)).toContain('upstream_unreachable');
-  });
-
-  it('do not say that a head stands still that nobody reports', async () => {
-    const { codes, state } = healthyDaemon({ maxHeadAgeSeconds: 20 });
-    state.answered = 0;
-    expect(await codes(60_000)).toEqual(['upstream_unreachable']);
-    state.answered = true;
-    expect(await codes()).toEqual(['head_stale']);
-    state.wrong = { headBelow: { head: 232, reached: 540 } };
-    expect(await codes()).toEqual(['head_behind']);
   });
 
   it('blame no node for a height that is complete, nor a new leader for what the one before left undone', async () => {

@@ -3,10 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
 import { AbortError, systemClock, whenAborted } from '../../../src/runtime/index.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { eventually, scratchDirectory } from '../../support/program.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import { matching } from '../../support/refusal.js';
+import { eventually, matching, scratchDirectory, untilEnd, VirtualClock } from '../../support/index.js';
 
 function watching(path: string, minFreeBytes = 0): ReturnType<typeof watchDisk> {
   const watch = watchDisk({ path, minFreeBytes }, { clock: systemClock });

@@ -2,9 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { heal } from '../../../src/app/line/heal.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { FoundDamage, HeightRange } from '../../../src/storage/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, ScrapedMetrics, VirtualClock } from '../../support/index.js';
 import { windowOf } from '../../support/windowOf.js';
 
 const FIRST = 100;

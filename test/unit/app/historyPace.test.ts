@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { paceHistory } from '../../../src/app/line/history/paceHistory.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { untilEnd, VirtualClock } from '../../support/index.js';
 
 /** A pace that runs, and what it goes by. */
 function running() {
@@ -13,7 +12,7 @@ function running() {
 }
 
 describe('the pace of history', () => {
-  it('is full while the event loop is in time, goes down fast while it is late, says why, and comes back in steps, telling of each', async () => {
+  it('goes down fast while the event loop is late beside a live range, says why, and comes back in steps, telling of each', async () => {
     const { at, clock, pace } = running();
     let told = 0;
     pace.onMore(() => (told += 1));
@@ -38,10 +37,6 @@ describe('the pace of history', () => {
     expect(told).toBeGreaterThan(0);
     await clock.advance(10_000);
     expect([pace.share(), pace.heldBack()]).toEqual([1, undefined]);
-  });
-
-  it('is full where no live range suffers, however late the event loop is', async () => {
-    const { at, clock, pace } = running();
     at.lateMs = 100;
     for (const isBesideLive of [true, false, true]) {
       at.isBesideLive = isBesideLive;

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { STOP_TIMEOUT_MS } from '../../../src/app/index.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { AbortError, whenAborted } from '../../../src/runtime/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 function life() {
   const clock = new VirtualClock();

@@ -5,11 +5,8 @@ import { openSecretFiles } from '../../../src/app/guard/openSecretFiles.js';
 import { readNodeMetadata } from '../../../src/app/guard/nodeMetadata.js';
 import { loadConfig } from '../../../src/config/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { scratchDirectory } from '../../support/program.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { RecordingLogger, scratchDirectory, untilEnd, VirtualClock } from '../../support/index.js';
 import { TestSecrets } from '../../support/secretFiles.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 it('a file of metadata that is removed while it is read was read', async () => {
   const sources = { file: undefined, environment: {}, flags: new Map() };

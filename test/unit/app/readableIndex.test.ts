@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { finalBlock, readableIndex } from '../../../src/app/threads/readableIndex.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { idOf, smallChain } from '../../support/smallChain.js';
+import { idOf, MemoryIndexStore, smallChain } from '../../support/index.js';
 
 const chain = smallChain(100, new Array<[]>(20).fill([]));
 const final = (height: number) => ({ height, id: idOf(`${height}`), parentId: idOf(`${height - 1}`) });

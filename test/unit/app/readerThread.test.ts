@@ -11,10 +11,7 @@ import type { MetricsSnapshot } from '../../../src/observability/index.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../../src/observability/index.js';
 import { AbortError, EndGate, systemClock } from '../../../src/runtime/index.js';
 import { readerOptions } from '../../support/readerOptions.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { ScrapedMetrics } from '../../support/scrapedMetrics.js';
-import { scratchDirectory } from '../../support/program.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, ScrapedMetrics, scratchDirectory, VirtualClock } from '../../support/index.js';
 
 const host = '127.0.0.1';
 const addresses = { api: { host, port: 4001 }, grpc: { host, port: 4002 } } as const;
@@ -60,7 +57,6 @@ class FakeThread extends EventEmitter implements ReaderHandle {
     this.ends();
   }
 
-  /** Acknowledges what it was shown. */
   async acks(): Promise<void> {
     for (const id of this.#unanswered.splice(0)) this.emit('message', { id });
     await Promise.resolve();

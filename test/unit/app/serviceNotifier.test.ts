@@ -1,40 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import { openServiceNotifier, serviceManagerOf } from '../../../src/app/lifecycle/openServiceNotifier.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
-function opened(watchdogMs?: number, failure?: Error) {
+it('the messages to a service manager give two signs of life in the time of the watchdog, from the start to the end', async () => {
   const clock = new VirtualClock();
-  const logger = new RecordingLogger();
   const told: string[] = [];
   const stop = new AbortController();
-  const startHelper = (failed: (error: Error) => void) => ({
-    send: (message: string) => {
-      if (failure === undefined) told.push(message);
-      else failed(failure);
-    },
-    close: async () => void told.push('(closed)'),
-  });
-  const limit = watchdogMs === undefined ? {} : { WATCHDOG_USEC: `${watchdogMs}000` };
-  const environment = { NOTIFY_SOCKET: '/run/systemd/notify', ...limit };
-  const notifier = openServiceNotifier(environment, { clock, logger, signal: stop.signal, startHelper });
-  if (notifier === undefined) throw new Error('nobody expects messages');
-  return { clock, logger, told, stop, notifier };
-}
-
-describe('the messages to a service manager', () => {
-  it('give two signs of life in the time of the watchdog, from the start until they are closed', async () => {
-    const { clock, notifier, stop, told } = opened(60_000);
-    expect(told).toEqual(['WATCHDOG=1']);
-    await clock.advance(59_999);
-    expect(told).toEqual(['WATCHDOG=1', 'WATCHDOG=1']);
-    stop.abort();
-    await clock.advance(30_000);
-    expect(told.slice(2)).toEqual(['STOPPING=1', 'WATCHDOG=1']);
-    await notifier.close();
-    expect(told.slice(4)).toEqual(['(closed)']);
-    expect(clock.pendingTimers).toBe(0);
-  });
+  const send = (message: string): void => void told.push(message);
+  const startHelper = () => ({ send, close: async () => send('(closed)') });
+  const environment = { NOTIFY_SOCKET: '/run/systemd/notify', WATCHDOG_USEC: '60000000' };
+  const parts = { clock, logger: new RecordingLogger(), signal: stop.signal, startHelper };
+  const notifier = openServiceNotifier(environment, parts);
+  expect(told).toEqual(['WATCHDOG=1']);
+  await clock.advance(59_999);
+  expect(told).toEqual(['WATCHDOG=1', 'WATCHDOG=1']);
+  stop.abort();
+  await clock.advance(30_000);
+  expect(told.slice(2)).toEqual(['STOPPING=1', 'WATCHDOG=1']);
+  await notifier?.close();
+  expect([told.slice(4), clock.pendingTimers]).toEqual([['(closed)'], 0]);
 });
 
 describe('serviceManagerOf', () => {

@@ -2,20 +2,14 @@ import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import {
-  accountRoleNames,
-  DEFAULT_PAGE_ITEMS,
-  MAX_PAGE_ITEMS,
-} from '../../../src/api/documents/accountTransactions.js';
+import { accountRoleNames, DEFAULT_PAGE_ITEMS } from '../../../src/api/documents/accountTransactions.js';
+import { MAX_PAGE_ITEMS } from '../../../src/api/documents/accountTransactions.js';
 import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { scratchDirectory } from '../../support/program.js';
-import { matching, refusal } from '../../support/refusal.js';
+import { matching, RecordingLogger, refusal, runInProcess, scratchDirectory } from '../../support/index.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
-import { runInProcess } from '../../support/terminal.js';
 
 /** Only for commands that end by themselves. */
 const run = (...args: string[]) => runInProcess(args);
@@ -87,7 +81,6 @@ it.each([
   [['completion', 'bsh'], /Did you mean bash\?/],
   [['completion'], /completion bash, zsh, fish/],
   [['completion', 'bash', 'zsh'], /Say for which shell/],
-  [['completion', 'bash', '--system'], /Say for which shell/],
   [['completion', 'install', 'tcsh'], /Say for which shell/],
   [['start', '--no-window'], /Unknown flag --no-window/],
   [['start', '--window'], /--window needs a value\. See flow-collection-indexer start --help/],
@@ -117,19 +110,15 @@ it.each([
   [['devnet', '--host', 'http://localhost'], /Wrong value for --host: "http:\/\/localhost" is not a host/],
   [['start', '--access-node', 'http://x:1'], /--access-node: "http:\/\/x:1" is not an access node/],
   [['config', 'check', '--edi-node', 'x'], /Wrong value for --edi-node: .*it has no port/],
-  [['start', 'now'], /start does not take the argument "now"/],
   [['get'], /Say what to get/],
   [['get', 'receipt', '1'], /It takes block, collection, transaction, account/],
   [['get', 'block', '1', '--role', 'payer'], /--role is only for get account/],
   [['prove'], /Say what to prove/],
-  [['prove', 'block', '1'], /does not take/],
   [['rewind'], /rewind --to H --yes/],
   [['forget'], /forget accounts --yes/],
   [['forget', 'blocks', '--yes'], /It takes accounts/],
   [['forget', 'accounts'], /Add --yes/],
   [['config'], /config print, check or docs/],
-  [['devnet', '--history', '-1'], /--history/],
-  [['verify', '--from', 'x'], /--from/],
   [['start', '--store', 'nonsense'], /store cannot be used: it is not a database URL/],
   [['verify', '--store', 'postgres://host'], /store cannot be used: it names no database/],
   [['config', 'print', '--store', 'postgres://h/d?x=1'], /store cannot be used: parameter "x" is not known/],
@@ -180,10 +169,6 @@ describe('config', () => {
 
   it('lets the later of two opposite switches win', async () => {
     expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
-  });
-
-  it('prints the reference', async () => {
-    expect((await run('config', 'docs')).out).toContain('`--access-node`');
   });
 });
 

@@ -3,12 +3,8 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { atEnd } from '../../support/cleanup.js';
-import { scratchDirectory } from '../../support/program.js';
-import { refusal } from '../../support/refusal.js';
-import { RestNode } from '../../support/restNode.js';
-import type { RestReply } from '../../support/restNode.js';
-import { runInProcess } from '../../support/terminal.js';
+import { atEnd, refusal, RestNode, runInProcess, scratchDirectory } from '../../support/index.js';
+import type { RestReply } from '../../support/index.js';
 
 /** Something that answers like a daemon of this instance. Resolves with its port. */
 async function answerer(instance: string): Promise<number> {
@@ -81,10 +77,5 @@ describe('a running daemon', () => {
   ])('says why where none answers: %s', async (_, why, reply) => {
     const { port } = await RestNode.start(reply);
     expect(await run('status', '--api-port', String(port))).toMatchObject(refusal('no_daemon', why));
-  });
-
-  it('is whoever answers where the operator says', async () => {
-    const port = String(await answerer('any'));
-    expect(await run('status', '--json', '--api-port', port)).toMatchObject({ exit: 'done' });
   });
 });

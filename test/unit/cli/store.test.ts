@@ -1,15 +1,10 @@
 import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
-import { seededRandom } from '../../support/seededRandom.js';
+import { accountChain, begin, makeChain, matching, refusal, runInProcess } from '../../support/index.js';
+import { scratchDirectory, seededCollection, seededRandom, useStores } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import { accountChain } from '../../support/accountChain.js';
-import { scratchDirectory } from '../../support/program.js';
-import { matching, refusal } from '../../support/refusal.js';
-import { makeChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, useStores } from '../../support/storeDirectory.js';
 import { storePath } from '../../support/storeDump.js';
-import { runInProcess } from '../../support/terminal.js';
 
 const FIRST = 6;
 
@@ -113,16 +108,12 @@ it.each([
 });
 
 describe('a store that another command reads', () => {
-  it('is waited for', async () => {
+  it('is waited for, and given up after a while, with the name of the process that holds it', async () => {
     const dataDir = await directoryWith(FIRST, 8);
     const results = await Promise.all(
       [6, 7, 8].map((height) => run(dataDir, 'get', 'block', String(height))),
     );
     expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
-  });
-
-  it('is given up after a while, with the name of the process that holds it', async () => {
-    const dataDir = await directoryWith(FIRST, 8);
     const holder = await open(dataDir);
     try {
       const { exit, message } = await run(dataDir, 'get', 'block', '6');
@@ -132,16 +123,14 @@ describe('a store that another command reads', () => {
       const dead = { host: '127.0.0.1', port: 1 };
       const record = { pid: process.pid, instance: 'a', api: dead, metrics: dead };
       writeFileSync(join(dataDir, 'daemon.json'), JSON.stringify(record));
-      for (const command of [
+      const words =
+        /^No daemon answers: the one recorded in .* at .*:1 \(ECONNREFUSED\)\. Cannot open .*in use by this/;
+      const commands = [
         ['get', 'block', '6'],
         ['export', '--output', join(dataDir, 'x')],
-      ]) {
-        const recorded = await run(dataDir, ...command);
-        expect(recorded.exit).toBe('storage');
-        expect(recorded.message).toMatch(
-          /^No daemon answers: the one recorded in .* does not answer at .*:1 \(ECONNREFUSED\)\. Cannot open .*in use by this process/,
-        );
-      }
+      ].map((command) => run(dataDir, ...command));
+      for (const recorded of await Promise.all(commands))
+        expect(recorded).toMatchObject(refusal('storage', words));
     } finally {
       await holder.close();
     }
@@ -165,7 +154,6 @@ describe('forget accounts', () => {
     const left = await open(dataDir);
     expect(left.accounts.coverage()).toBeUndefined();
     expect(left.latestIndexedHeight()).toBe(latest);
-    // Somebody is at work with it.
     expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
     await left.close();
   });

@@ -5,12 +5,9 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { blocksOf, writeReferenceStore } from '../../support/chainReference.js';
-import { atEnd } from '../../support/cleanup.js';
-import { scratchDirectory } from '../../support/program.js';
+import { atEnd, blocksOf, matching, refusal, runInProcess, scratchDirectory } from '../../support/index.js';
+import { writeReferenceStore } from '../../support/index.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
-import { matching, refusal } from '../../support/refusal.js';
-import { runInProcess } from '../../support/terminal.js';
 
 const FIRST = 100;
 const LAST = 103;
@@ -89,8 +86,9 @@ describe('a store that can only be read', () => {
     const place = join(small.path, 'data');
     cpSync(dataDir, place, { recursive: true });
     small.fill();
-    const words = /the disk is full. Copy it first: "flow-/;
-    expect(await run('verify', ...at(place))).toMatchObject(refusal('storage', words));
+    expect(await run('verify', ...at(place))).toMatchObject(
+      refusal('storage', /is full. Copy it first: "flow-/),
+    );
   });
 });
 

@@ -1,10 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { Terminal } from '../../../src/cli/index.js';
-import { eventually } from '../../support/program.js';
-import { ServedChain } from '../../support/servedChain.js';
-import { smallChain } from '../../support/smallChain.js';
-import { recordingTerminal, runInProcess } from '../../support/terminal.js';
-import { runCommandLine } from '../../../src/cli/index.js';
+import { runCommandLine, type Terminal } from '../../../src/cli/index.js';
+import { eventually, recordingTerminal, runInProcess, ServedChain, smallChain } from '../../support/index.js';
 
 const served = (): Promise<ServedChain> => ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
 
@@ -110,7 +106,6 @@ describe('status --watch', () => {
     await watch.ended;
     const [screen = ''] = watch.printed.out.split(SCREEN_OFF);
     expect(lastPage(screen).join('\n')).toContain('2 heights, complete');
-    // It is there: no time is left.
     expect(screen).not.toContain('at the head in');
   });
 });

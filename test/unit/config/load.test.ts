@@ -1,13 +1,10 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { clashOfPorts, daemonSettings, loadConfig } from '../../../src/config/index.js';
+import { clashOfPorts, daemonSettings, loadConfig, type Setting } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
-import type { Setting } from '../../../src/config/index.js';
-import { OperatorError } from '../../../src/runtime/index.js';
-import type { ExitReason } from '../../../src/runtime/index.js';
-import { scratchDirectory } from '../../support/program.js';
-import { refusal } from '../../support/refusal.js';
+import { OperatorError, type ExitReason } from '../../../src/runtime/index.js';
+import { refusal, scratchDirectory } from '../../support/index.js';
 
 function file(content: unknown): string {
   const path = join(scratchDirectory(), 'config.json');
@@ -133,7 +130,6 @@ describe('refusals', () => {
     [{ file: { api: 3 } }, /api .*must be an object/],
     [{ file: '{"api.port": 1,\n"api": {"port": 1}}' }, /file .*: lines 1 and 2 both set port; keep one/],
     [{ file: '{"__proto__": {"x": 1}}' }, /Unknown key __proto__/],
-    [{ file: '{"constructor": {"prototype": 1}}' }, /Unknown key constructor/],
     [{ environment: { FCI_API_PORT: '70000' } }, /FCI_API_PORT.*65535/],
     [{ environment: { FCI_API_GRPC_PORT: '70000' } }, /GRPC_PORT.*off or a whole number from 0 to 65535/],
     [{ environment: { FCI_WINDOWS: '3' } }, /FCI_WINDOWS.*FCI_WINDOW\?/],
@@ -290,14 +286,12 @@ describe('files as editors and shells write them', () => {
     ['a byte order mark', '\uFEFF{"window": 3}', 3],
     ['a comment as a key', '{"$comment": "why", "$schema": {"x": 1}, "window": 3}', 3],
     ['// comments', '{\n  // why\n  "window": 3\n}', /in JSON at line 2, column 3\. JSON has no comments/],
-    ['# comments', '# why\n{"window": 3}', /in JSON at line 1, column 1\. JSON has no comments/],
     ['a comma too many', '{\n"window": 3,\n}', /in JSON at line 3, column 1\..* no comma after the last/],
     ['YAML', 'window: 3\n', /Unexpected token 'w' in JSON at line 1, column 1/],
     ['nothing', '', /Unexpected end in JSON at line 1, column 1/],
     ['UTF-16', utf16, /not valid for encoding utf-8\. Save it as UTF-8\.$/],
     ['Latin-1', Buffer.from('{"$comment": "f\xfcr", "window": 3}', 'latin1'), /not valid for encoding utf-8/],
     ['a list', '[]', /The configuration file .* must be an object of keys/],
-    ['null', 'null', /The configuration file .* must be an object of keys/],
     ['a group that is a list', '{"api": [1]}', /The key api in .* must be an object of keys/],
     ['an empty name', '{"": 1}', /Unknown key "" in/],
     ['a dot too many', '{"api.": {"port": 1}}', /Unknown key api\. in/],
@@ -338,7 +332,7 @@ describe('variables of a Service or a container called like our prefix', () => {
   });
 
   it.each(['FCI', 'FCI_API', 'FCI_API_GRPC', 'FCI_METRICS', 'FCI_INDEXER', 'FCI_READER_2', 'FCI_STORE'])(
-    'are ignored and named for %s, and what is meant beside them is taken',
+    'are ignored and named for %s, and not what is meant',
     (service) => {
       const own = { FCI_WINDOW: '64', FCI_API_HOST: '0.0.0.0', FCI_LOG_LEVEL: 'debug' };
       const links = linksOf(service);
@@ -375,8 +369,6 @@ describe('variables of a Service or a container called like our prefix', () => {
     ['FCI_PORT', '7180', /FCI_PORT\. Did you mean .*FCI_API_(?:GRPC_)?PORT or FCI_METRICS_PORT\?/],
     ['FCI_SERVICE', 'x', /Unknown environment variable FCI_SERVICE\./],
     ['FCI_NAME', 'mine', /Unknown environment variable FCI_NAME\./],
-    ['FCI_HOST', '0.0.0.0', /Did you mean FCI_API_HOST or FCI_METRICS_HOST\?/],
-    ['FCI_DATADIR', '/x', /Did you mean FCI_DATA_DIR\?/],
     ['FCI_log_level', 'info', /Did you mean FCI_LOG_LEVEL\?/],
     ['FCI_ENVIRONMENT', 'x', /Unknown environment variable FCI_ENVIRONMENT\./],
   ])('are told from a mistake: %s=%s', (name, value, expected) => {

@@ -39,7 +39,7 @@ describe('the alert rules', () => {
   );
 
   it.each(rules.map((rule) => [rule.alert, rule] as const))(
-    '%s says what is wrong, and links to its section of the runbook',
+    '%s says what is wrong, and where to read on',
     (name, { annotations, labels }) => {
       expect(name).toMatch(/^FlowIndexer[A-Z]/);
       expect(['critical', 'warning']).toContain(labels['severity']);

@@ -48,7 +48,6 @@ async function loadParser(): Promise<typeof workflowParser> {
 
 const { NoOperationTraceWriter, parseWorkflow } = await loadParser();
 
-/** What it finds wrong. */
 function errorsIn(content: string): string[] {
   const { context } = parseWorkflow({ name: 'workflow.yml', content }, new NoOperationTraceWriter());
   return context.errors.getErrors().map(({ message }) => message);
@@ -67,19 +66,16 @@ describe('the workflows', () => {
     expect(errorsIn(text.replaceAll('runs-on', 'run-on'))).not.toEqual([]);
   });
 
-  it.each([...workflows])(
-    '%s may do no more than it needs, with actions of a fixed version',
-    (_, workflow) => {
-      expect(workflow.permissions).toEqual({ contents: 'read' });
-      for (const job of Object.values(workflow.jobs)) expect(job['timeout-minutes']).toBeGreaterThan(0);
-      for (const { uses, with: options } of stepsOf(workflow)) {
-        if (uses === undefined) continue;
-        expect(uses).toMatch(/@(?:v\d+|[0-9a-f]{40})$/);
-        if (uses.startsWith('actions/checkout@'))
-          expect(options).toMatchObject({ 'persist-credentials': false });
-      }
-    },
-  );
+  it.each([...workflows])('%s may do what it needs, with actions of a fixed version', (_, workflow) => {
+    expect(workflow.permissions).toEqual({ contents: 'read' });
+    for (const job of Object.values(workflow.jobs)) expect(job['timeout-minutes']).toBeGreaterThan(0);
+    for (const { uses, with: options } of stepsOf(workflow)) {
+      if (uses === undefined) continue;
+      expect(uses).toMatch(/@(?:v\d+|[0-9a-f]{40})$/);
+      if (uses.startsWith('actions/checkout@'))
+        expect(options).toMatchObject({ 'persist-credentials': false });
+    }
+  });
 
   it.each([...workflows])('%s runs what there is', (_, workflow) => {
     const commands = stepsOf(workflow).flatMap(({ run }) => (run === undefined ? [] : [run]));

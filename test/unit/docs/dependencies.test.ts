@@ -11,7 +11,6 @@ const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as
 const page = readFileSync(join(root, 'docs/dependencies.md'), 'utf8');
 const [running = '', developing = ''] = page.split('## For development');
 
-/** The packages in the first column of the tables. */
 function namedIn(text: string): string[] {
   const cells = text.split('\n').flatMap((line) => /^\| (`[^|]*) \|/.exec(line)?.[1] ?? []);
   return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)).sort();

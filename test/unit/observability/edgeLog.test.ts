@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import { EdgeLog } from '../../../src/observability/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 it('warns of what flaps once a minute, and tells that it is back once for each warning', async () => {
   const clock = new VirtualClock();

@@ -1,8 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
-import { monitorHealth } from '../../../src/observability/index.js';
-import type { Finding } from '../../../src/observability/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { monitorHealth, type Finding } from '../../../src/observability/index.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 const behind: Finding = { code: 'behind', message: '101 heights behind', height: 1000 };
 const refusing: Finding = { code: 'upstream_refusing', message: `a:1 said no to ${'ab'.repeat(32)}` };

@@ -1,12 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { createMetrics, rememberHour } from '../../../src/observability/index.js';
 import { MAX_MINUTES } from '../../../src/observability/progress/rememberHour.js';
-import { untilEnd } from '../../support/cleanup.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { untilEnd, VirtualClock } from '../../support/index.js';
 
 const MINUTE_MS = 60_000;
 
-/** The last hour of metrics that the test counts up. */
 async function running() {
   const clock = new VirtualClock();
   const metrics = createMetrics({ version: '1', node: 'v20' });
@@ -32,7 +30,7 @@ describe('LastHour', () => {
     });
   });
 
-  it('tells the last half minute apart from what was before', async () => {
+  it('tells the last half minute apart from what was before, and counts calls and errors by access node', async () => {
     const { clock, metrics, history } = await running();
     expect(history.now()).toBeUndefined();
     metrics.collectionsReceived.inc({ source: 'peer' }, 100);
@@ -40,10 +38,6 @@ describe('LastHour', () => {
     metrics.collectionsReceived.inc({ source: 'peer' }, 10);
     await clock.advance(2_000);
     expect(history.now()).toMatchObject({ seconds: 30, races: { peer: { first: 10, late: 0 } } });
-  });
-
-  it('counts calls and errors by access node', async () => {
-    const { clock, metrics, history } = await running();
     const count = (endpoint: string, method: string, calls: number): void =>
       metrics.upstreamRequests.inc({ endpoint, method }, calls);
     count('a:9000', 'GetBlockByHeight', 5);

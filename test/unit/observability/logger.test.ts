@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLogger, loadPrettyLine } from '../../../src/observability/index.js';
-import type { LogLevel } from '../../../src/observability/index.js';
+import { createLogger, loadPrettyLine, type LogLevel } from '../../../src/observability/index.js';
 import { matching } from '../../support/refusal.js';
 
 const { prettyLine } = await loadPrettyLine();

@@ -1,14 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  LiveTerminal,
-  measureProgress,
-  reportProgress,
-  renderProgressLine,
-} from '../../../src/observability/index.js';
-import type { ProgressState } from '../../../src/observability/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { LiveTerminal, measureProgress, reportProgress } from '../../../src/observability/index.js';
+import { renderProgressLine, type ProgressState } from '../../../src/observability/index.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 interface Progress {
   latest: number | undefined;
@@ -16,7 +10,6 @@ interface Progress {
   heldUpBy?: string | undefined;
 }
 
-/** A meter in virtual time, and what it looks at. */
 function metered<At extends Progress>(at: At) {
   const clock = new VirtualClock();
   const [latestIndexedHeight, headHeight, heldUpBy] = [() => at.latest, () => at.head, () => at.heldUpBy];

@@ -3,9 +3,8 @@ import { pipeline } from 'node:stream/promises';
 import { describe, expect, it } from 'vitest';
 import { Output, outputError } from '../../../src/runtime/index.js';
 import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { seededRandom, VirtualClock } from '../../support/index.js';
 import type { Sink } from '../../../src/runtime/output/openSink.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 type Done = Parameters<Sink['write']>[1];
 

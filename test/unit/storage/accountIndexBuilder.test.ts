@@ -1,15 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { accountChain, begin, keyOf, MemoryDatabase, RecordingLogger } from '../../support/index.js';
+import { seededRandom, storeOver, VirtualClock } from '../../support/index.js';
 import { AccountIndexBuilder, StorageError } from '../../../src/storage/index.js';
 import type { FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';
-import { accountChain } from '../../support/accountChain.js';
-import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { begin, storeOver } from '../../support/storeDirectory.js';
-import { keyOf } from '../../support/rawStore.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const FIRST = 50;
 const chain = accountChain(seededRandom(5), FIRST, 300);

@@ -1,23 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { accountRoles } from '../../../src/flow/index.js';
-import type { Address } from '../../../src/flow/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { accountRoles, type Address } from '../../../src/flow/index.js';
+import { accountChain, accounts, begin, chainWith, commitThrough, digestOf } from '../../support/index.js';
+import { everyTransactionOf, fill, keyOf, listedIn, makeChain, makeCollection } from '../../support/index.js';
+import { matching, MemoryDatabase, range, sealed, seededCollection } from '../../support/index.js';
+import { seededRandom, storeOver, transactionBy } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import {
-  accountChain,
-  accounts,
-  everyTransactionOf,
-  listedIn,
-  transactionBy,
-} from '../../support/accountChain.js';
-import { commitThrough, fill, range } from '../../support/ranges.js';
-import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { chainWith, makeChain, makeCollection, seededCollection } from '../../support/storeBlocks.js';
-import { begin, storeOver } from '../../support/storeDirectory.js';
-import { keyOf, sealed } from '../../support/rawStore.js';
-import { matching } from '../../support/refusal.js';
-import { digestOf } from '../../support/storeDigest.js';
 
 const FIRST = 50;
 /** More than one step goes through. */
@@ -36,7 +24,6 @@ const blocksUpTo = (from: number, to: number) => chain.slice(from - FIRST, to - 
 
 const commitUpTo = (store: LevelIndexStore, height: number) => commitThrough(store, chain, height);
 
-/** A store of the whole chain, as the index was. */
 async function whole(isOn: boolean) {
   const { database, store } = await begun(isOn);
   await commitUpTo(store, LAST);
@@ -181,7 +168,7 @@ describe('the account index', () => {
   };
 
   it.each([0, 1, 2, Infinity])(
-    'is forgotten without a trace, and claims nothing false where the process ends after %d writes of that',
+    'is forgotten, and claims nothing false where the process ends after %d writes',
     async (writes) => {
       for (const isOn of [true, false, undefined]) {
         const { database } = await whole(true);

@@ -1,13 +1,8 @@
 import { statSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../support/seededRandom.js';
-import { filesOf, TABLE } from '../../support/databaseFiles.js';
-import { accountChain } from '../../support/accountChain.js';
-import { commitThrough } from '../../support/ranges.js';
-import { repairAt, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { heightOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import type { RawDatabase } from '../../support/rawStore.js';
-import { digestOf } from '../../support/storeDigest.js';
+import { accountChain, commitThrough, digestOf, filesOf, heightOf, repairAt } from '../../support/index.js';
+import { sealed, seededRandom, TABLE, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
+import type { RawDatabase } from '../../support/index.js';
 
 const FIRST = 20;
 const chain = accountChain(seededRandom(3), FIRST, 200);
@@ -29,21 +24,10 @@ describe('verify and repair of the account index', () => {
     return path;
   };
 
-  /** An entry of a height in the given range. */
   const entryAt = async (path: string, from: number, to: number): Promise<[Buffer, Buffer]> => {
     const entries = await withRawDatabase(path, (database) => database.iterator(ENTRIES).all());
     return entries.find(([key]) => heightOf(key)! >= from && heightOf(key)! <= to)!;
   };
-
-  it.each([0, 1, 2])('find nothing wrong after %i steps of building', async (steps) => {
-    const path = await halfBuilt(steps);
-    const report = await verifyAt(path);
-    expect(report.damages).toEqual([]);
-    expect(report.pointers).toBeGreaterThan(0);
-    // Nor after the index was switched off again.
-    await (await open(path, { accounts: false })).close();
-    expect((await verifyAt(path)).damages).toEqual([]);
-  });
 
   it('tell an entry that is missing, one that is changed and one that nobody calls for', async () => {
     const path = await halfBuilt(2);

@@ -1,14 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
-import { BorderError, StorageError } from '../../../src/storage/index.js';
-import type { BlockEntry, RangeStore } from '../../../src/storage/index.js';
-import { evidenceOf } from '../../support/committeeEvidence.js';
-import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { blocksIn, commitThrough, range } from '../../support/ranges.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, metaFrom, storeOver } from '../../support/storeDirectory.js';
-import { digestOf } from '../../support/storeDigest.js';
+import { BorderError, StorageError, type BlockEntry, type RangeStore } from '../../../src/storage/index.js';
+import { begin, blocksIn, chainWith, commitThrough, digestOf, evidenceOf } from '../../support/index.js';
+import { MemoryDatabase, metaFrom, range, seededCollection, storeOver } from '../../support/index.js';
 
 const forever = new AbortController().signal;
 const LIVE = 41;

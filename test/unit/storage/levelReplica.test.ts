@@ -1,10 +1,8 @@
 import { expect, it } from 'vitest';
 import { accountRoles, toAddress } from '../../../src/flow/index.js';
 import { openLevelReplica } from '../../../src/storage/index.js';
-import { accounts } from '../../support/accountChain.js';
-import { smallChain, transactionWith } from '../../support/smallChain.js';
-import { batchOf } from '../../support/storeBlocks.js';
-import { begin, shownOf, useStores } from '../../support/storeDirectory.js';
+import { accounts, batchOf, begin, shownOf, smallChain, transactionWith } from '../../support/index.js';
+import { useStores } from '../../support/index.js';
 
 const [address = toAddress(Buffer.alloc(8))] = accounts;
 const paid = (gasLimit: bigint) => transactionWith({ payer: Buffer.from(address, 'hex'), gasLimit });

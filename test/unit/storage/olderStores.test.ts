@@ -1,10 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { BackfillPlan } from '../../../src/storage/index.js';
-import { commitThrough, fill, heal } from '../../support/ranges.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { useStores, verifyAt } from '../../support/storeDirectory.js';
-import { rawEntries, withRawDatabase } from '../../support/rawStore.js';
+import { chainWith, commitThrough, fill, heal, rawEntries, seededCollection } from '../../support/index.js';
+import { useStores, verifyAt, withRawDatabase } from '../../support/index.js';
 
 const plan: BackfillPlan = { id: 1, from: 1, to: 4, order: 'newest', isPaused: false };
 

@@ -1,11 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
-import { blocksIn, commitThrough, fill, range } from '../../support/ranges.js';
-import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { chainWith, makeCollection, makeTransaction, seededCollection } from '../../support/storeBlocks.js';
-import { begin, metaFrom, storeOver, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { digestOf } from '../../support/storeDigest.js';
+import { begin, blocksIn, chainWith, commitThrough, digestOf, fill, keyOf } from '../../support/index.js';
+import { makeCollection, makeTransaction, MemoryDatabase, metaFrom, range } from '../../support/index.js';
+import { sealed, seededCollection, storeOver, useStores, verifyAt } from '../../support/index.js';
+import { withRawDatabase } from '../../support/index.js';
 
 const FIRST = 1;
 const LAST = 60;
@@ -49,7 +47,7 @@ describe('a range', () => {
   }
 
   it.each([12, 14])(
-    'loses what is above its watermark, and is dropped, without a trace of a damaged block (height %i)',
+    'loses a damaged block with what is above it, and when it is dropped (height %i)',
     async (height) => {
       const { before, store } = await withDamageAt(height);
       const run = await store.ranges.run({ from: 11, to: 20 });
@@ -60,16 +58,13 @@ describe('a range', () => {
     },
   );
 
-  it.each([15, 17])(
-    'begins anew when its block of height %i is damaged as the store opens',
-    async (height) => {
-      const { before, path, store } = await withDamageAt(height);
-      expect(store.ranges.open()).toEqual([]);
-      expect(await digestOf(store)).toBe(before);
-      await store.close();
-      await expectSound(path);
-    },
-  );
+  it.each([15, 17])('begins anew when its block %i is damaged at the open', async (height) => {
+    const { before, path, store } = await withDamageAt(height);
+    expect(store.ranges.open()).toEqual([]);
+    expect(await digestOf(store)).toBe(before);
+    await store.close();
+    await expectSound(path);
+  });
 
   const ended = ['dropped', 'failed', 'cut'].flatMap((how) =>
     [0, 1, 2].map((writes) => [how, writes] as const),

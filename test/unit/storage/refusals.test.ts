@@ -1,15 +1,10 @@
-import { existsSync } from 'node:fs';
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { logBytes, StorageError } from '../../../src/storage/index.js';
-import type { StorageErrorKind } from '../../../src/storage/index.js';
+import { logBytes, StorageError, type StorageErrorKind } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { batchOf, chainWith, plainChain, seededCollection } from '../../support/storeBlocks.js';
-import { begin, useStores } from '../../support/storeDirectory.js';
-import { flip, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { fault, refusal } from '../../support/refusal.js';
+import { fault, flip, plainChain, rawEntries, RecordingLogger, refusal } from '../../support/index.js';
+import { sealed, useStores, withRawDatabase } from '../../support/index.js';
 
 const chain = plainChain(100, 3);
 
@@ -59,14 +54,6 @@ describe('a store is not opened', () => {
     expect(await rawEntries(path)).toHaveLength(1);
   });
 
-  it('where there is none, by a command that only reads', async () => {
-    const path = await freshPath();
-    await expect(open(path, { create: false })).rejects.toMatchObject({ kind: 'missing', exit: 'storage' });
-    expect(existsSync(path)).toBe(false);
-    await mkdir(path);
-    await expect(open(path, { create: false })).rejects.toMatchObject({ kind: 'missing' });
-  });
-
   it.each<[string, Buffer, RegExp]>([
     ['meta', Buffer.of(1), /meta record: its checksum/],
     ['progress', Buffer.of(2), /progress record: its checksum/],
@@ -86,29 +73,6 @@ it('a directory is made for its owner alone, with its parents', async () => {
 });
 
 describe('a write that fails', () => {
-  it.skipIf(!existsSync('/dev/full'))(
-    'for want of space says so, keeps nothing of its batch, and is the last',
-    async () => {
-      const path = await freshPath();
-      const store = await begin(open(path, { tuning: { writeBufferBytes: 64 * 1024 } }), 0);
-      const blocks = chainWith(0, 40, (index) => [seededCollection(`${index}`, 20)]);
-      // Every file that the database makes from here on is on a full device.
-      const numbers = (await readdir(path)).map((name) => Number(/\d+/.exec(name)?.[0] ?? 0));
-      for (let number = Math.max(...numbers) + 1; number < 40; number += 1) {
-        for (const suffix of ['log', 'ldb']) {
-          await symlink('/dev/full', join(path, `${String(number).padStart(6, '0')}.${suffix}`));
-        }
-      }
-      let failure: unknown;
-      let height = 0;
-      for (; failure === undefined && height < blocks.length; height += 1)
-        await store.commit(batchOf(blocks[height]!)).catch((error: unknown) => (failure = error));
-      expect(failure).toMatchObject(fault('disk_full', 'Free some space'));
-      expect(store.latestIndexedHeight()).toBe(height - 2);
-      await expect(store.commit(batchOf(blocks[height - 1]!))).rejects.toBe(failure);
-    },
-  );
-
   const mapped = (error: unknown) => storageErrorFrom(error, 'open the store', '/data');
 
   it.each<[string, StorageErrorKind, string?]>([

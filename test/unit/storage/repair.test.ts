@@ -1,23 +1,14 @@
 import { symlinkSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { RepairReport } from '../../../src/storage/index.js';
+import { begin, chainWith, commitThrough, digestOf, evidenceOf } from '../../support/index.js';
+import { fault, fill, flip, heal, keyOf, range, repairAt, sealed } from '../../support/index.js';
+import { seededCollection, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
 import * as files from '../../support/databaseFiles.js';
-import { evidenceOf } from '../../support/committeeEvidence.js';
-import { commitThrough, fill, heal, range } from '../../support/ranges.js';
-import { batchOf, chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, repairAt, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { flip, keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { digestOf } from '../../support/storeDigest.js';
-import { fault } from '../../support/refusal.js';
 
 const FIRST = 1;
-/** Up to here in a first table, with the meta record. */
-const OLDEST = 10;
-/** Up to here in a second one; the rest is in the write-ahead log, a batch for each height. */
-const SETTLED = 20;
 const LAST = 60;
 const chain = chainWith(FIRST, LAST, (index) => [seededCollection(`r${index}`, 1 + (index % 4), 1500)]);
 
@@ -29,21 +20,6 @@ async function digestThrough(height: number): Promise<string> {
   const digest = digests.get(height) ?? (await digestOf(await filled(chain.slice(0, height - FIRST + 1))));
   digests.set(height, digest);
   return digest;
-}
-
-/** A store whose process was killed: tables, and a log of several blocks that nobody has replayed. */
-async function killedStore(): Promise<string> {
-  const path = await closedStore(chain.slice(0, OLDEST));
-  const settled = await open(path);
-  await settled.commit({ blocks: chain.slice(OLDEST, SETTLED), latestIndexedHeight: SETTLED });
-  await settled.close();
-  const store = await open(path);
-  for (const entry of chain.slice(SETTLED)) await store.commit(batchOf(entry));
-  const killed = await mkdtemp(join(tmpdir(), 'fci-killed-'));
-  // A file that is renamed meanwhile is not part of the database.
-  await cp(path, killed, { recursive: true, filter: (source) => !source.endsWith('.new') });
-  await store.close();
-  return killed;
 }
 
 /** The store of a path, its holes filled in, is what it says it is; gives its watermark. */
@@ -66,85 +42,6 @@ async function expectWhole(path: string): Promise<boolean> {
   await store.close();
   return (await verifyAt(path)).damageCount === 0;
 }
-
-type Outcome = 'refused' | 'healed' | 'opened';
-
-/**
- * Opens a damaged store: all of it is sound, or what is not heals, or it is refused, and repaired by a repair. The end is a store
- * that nothing happened to. Gives its watermark.
- */
-async function expectMendable(path: string): Promise<{ outcome: Outcome; watermark: number }> {
-  const store = await open(path).catch((error: unknown) => error as Error);
-  if (store instanceof Error) {
-    expect(store).toMatchObject({ kind: 'corrupt', exit: 'storage' });
-    expect(store.message).toMatch(/"verify".*"repair --yes"/s);
-    return { outcome: 'refused', watermark: await expectRepaired(path) };
-  }
-  const watermark = store.latestIndexedHeight();
-  const { damages } = await store.check({ from: FIRST, to: watermark });
-  await store.close();
-  return damages.length === 0
-    ? { outcome: 'opened', watermark: await expectSound(path) }
-    : { outcome: 'healed', watermark: await expectRepaired(path) };
-}
-
-async function expectRepaired(path: string): Promise<number> {
-  expect((await verifyAt(path)).damageCount).toBeGreaterThan(0);
-  const before = await readdir(path);
-  const plan = await repairAt(path, { apply: false });
-  const kept = (names: string[]) => names.filter((name) => /ldb|MANIFEST/.test(name));
-  expect(kept(await readdir(path))).toEqual(kept(before));
-  const report = await repairAt(path);
-  expect(report).toEqual({ ...plan, applied: true });
-  expect(await readdir(dirname(path))).toEqual(['store']);
-  expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
-  const watermark = await expectSound(path);
-  expect(report.keptThrough).toBe(watermark);
-  return watermark;
-}
-
-describe('a damaged file of the database', () => {
-  let killed: string;
-  beforeAll(async () => {
-    killed = await killedStore();
-  });
-  afterAll(() => rm(killed, { recursive: true, force: true }));
-
-  const damaged = async (kind: RegExp, change: files.FileChange) => {
-    const path = await freshPath();
-    await cp(killed, path, { recursive: true });
-    files.changeFile(path, kind, change);
-    return expectMendable(path);
-  };
-
-  // More of them, under a daemon: test/disk/files.ts. What changes in the last batch of the log cannot be told from a batch that a
-  // crash cut short; nor can the end of a manifest, but all that it tells is still true then.
-  it.each<[string, RegExp, files.FileChange, readonly Outcome[], lowest?: number]>([
-    ['nothing: a crash does no damage', files.CURRENT, (bytes) => bytes, ['opened']],
-    ['CURRENT gone', files.CURRENT, files.gone, ['refused']],
-    ['CURRENT names no manifest', files.CURRENT, files.holding('MANIFEST-999999\n'), ['refused']],
-    ['manifest gone', files.MANIFEST, files.gone, ['refused']],
-    ['manifest cut', files.MANIFEST, files.cutAt(0.5), ['refused']],
-    ['manifest changed at its beginning', files.MANIFEST, files.flippedAt(0), ['refused', 'opened']],
-    ['log changed in the middle', files.LOG, files.flippedAt(0.4), ['healed'], SETTLED],
-    ['log changed in its last batch', files.LOG, files.flippedAt(-1), ['opened'], SETTLED],
-    ['log cut', files.LOG, files.cutAt(0.5), ['opened'], SETTLED],
-    ['log with bytes that were never written', files.LOG, files.zeroed(40_000, 60_000), ['healed'], SETTLED],
-    ['log never written to its end', files.LOG, files.zeroed(40_000), ['opened'], SETTLED],
-    ['table gone', files.TABLE, files.gone, ['refused']],
-    ['table cut', files.TABLE, files.cutAt(0.5), ['refused']],
-    ['table changed in the middle', files.TABLE, files.flippedAt(0.5), ['healed']],
-    ['table changed at its end', files.TABLE, files.flippedAt(-1), ['refused']],
-    ['log file of LevelDB changed', /^LOG$/, files.holding('dropping everything\0'), ['opened']],
-    ['lock gone', /^LOCK$/, files.gone, ['opened']],
-  ])('%s: what is lost heals, or a repair mends it, and no more is lost', async (...given) => {
-    const [, kind, change, outcomes, lowest = LAST] = given;
-    const { outcome, watermark } = await damaged(kind, change);
-    expect(outcomes).toContain(outcome);
-    expect(watermark).toBeGreaterThanOrEqual(lowest);
-    if (outcome === 'opened' && lowest < LAST) expect(watermark).toBeLessThan(LAST);
-  });
-}, 120_000);
 
 describe('repair', () => {
   type Change = Parameters<typeof changedStore>[1];
@@ -177,9 +74,31 @@ describe('repair', () => {
     ],
   ])('%s', async (_, change, expected) => {
     const path = await changedStore(chain, change);
+    const filesOf = async () => (await readdir(path)).filter((name) => /ldb|MANIFEST/.test(name));
+    const before = await filesOf();
+    const plan = await repairAt(path, { apply: false });
+    expect([await filesOf(), plan.applied]).toEqual([before, false]);
     const report = await repairAt(path);
+    expect(report).toEqual({ ...plan, applied: report.applied });
     expect(report).toMatchObject({ applied: true, keptThrough: LAST, ...expected });
+    expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
     expect(await expectSound(path)).toBe(report.keptThrough);
+  });
+
+  // Of all damaged files of a database: test/disk/files.ts, a sample of which test/e2e/damagedStore.test.ts plays.
+  it.each<[string, RegExp, files.FileChange]>([
+    ['CURRENT is gone', files.CURRENT, files.gone],
+    ['CURRENT names no manifest', files.CURRENT, files.holding('MANIFEST-999999\n')],
+    ['manifest is gone', files.MANIFEST, files.gone],
+    ['manifest is cut', files.MANIFEST, files.cutAt(0.5)],
+  ])('loses nothing of a store whose %s, and which is refused until then', async (_, kind, change) => {
+    const path = await closedStore(chain);
+    files.changeFile(path, kind, change);
+    await expect(open(path)).rejects.toMatchObject(fault('corrupt', /"verify".*"repair --yes"/s));
+    expect((await verifyAt(path)).damageCount).toBeGreaterThan(0);
+    expect(await repairAt(path)).toMatchObject({ applied: true, keptThrough: LAST, holes: [] });
+    expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
+    expect(await expectSound(path)).toBe(LAST);
   });
 
   it('keeps what an account index had that is off, below a top that is lost', async () => {
@@ -258,7 +177,7 @@ describe('repair', () => {
     expect(await readdir(dirname(path))).toEqual(['store']);
   });
 
-  it('stops when told to, and leaves everything as it was', async () => {
+  it('stops when told to, leaves everything as it was, and refuses a store in use, of another chain, or none', async () => {
     const path = await closedStore(chain);
     await rm(join(path, 'CURRENT'));
     const before = await readdir(path);
@@ -271,10 +190,6 @@ describe('repair', () => {
     expect(await expectSound(path)).toBe(LAST);
     // Written anew, it is still for its owner only.
     expect((await stat(path)).mode & 0o777).toBe(0o700);
-  });
-
-  it('refuses a store in use, another chain, and a path that cannot be one', async () => {
-    const path = await closedStore(chain);
     const store = await open(path);
     await expect(repairAt(path)).rejects.toMatchObject({ kind: 'locked' });
     await store.close();

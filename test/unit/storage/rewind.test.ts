@@ -1,18 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { BlockEntry } from '../../../src/storage/index.js';
-import {
-  chainWith,
-  makeChain,
-  makeCollection,
-  makeTransaction,
-  seededCollection,
-} from '../../support/storeBlocks.js';
-import { begin, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { heightOf, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { range } from '../../support/ranges.js';
-import { digestOf } from '../../support/storeDigest.js';
+import { begin, chainWith, digestOf, heightOf, makeChain, makeCollection } from '../../support/index.js';
+import { makeTransaction, range, rawEntries, RecordingLogger, sealed } from '../../support/index.js';
+import { seededCollection, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
 
 const shared = seededCollection('shared', 2);
 const chain = makeChain(10, [
@@ -25,16 +16,6 @@ const chain = makeChain(10, [
 
 describe('rewind', () => {
   const { filled, open, freshPath, closedStore } = useStores();
-
-  it.each([9, 10, 11, 12, 13])('to %i leaves the store of a chain that ends there', async (height) => {
-    const path = await freshPath();
-    const store = await filled(chain, path);
-    await store.rewind(height);
-    expect(store.latestIndexedHeight()).toBe(height);
-    expect(store.latestBlock()?.id).toBe(chain[height - 10]?.block.id);
-    const reference = await begin(open(await freshPath()), 10, chain.slice(0, height - 9));
-    expect(await digestOf(store)).toBe(await digestOf(reference));
-  });
 
   it('removes heights by the hundred, and large bodies', async () => {
     const long = chainWith(1, 300, (index) =>

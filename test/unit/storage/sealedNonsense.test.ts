@@ -1,18 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { rangesInWords, verifiedBlock } from '../../../src/storage/index.js';
-import type { LevelIndexStore } from '../../../src/storage/index.js';
-import {
-  encodeRlp,
-  identifierBytes,
-  toAddress,
-  toIdentifier,
-  VerificationMemory,
-} from '../../../src/flow/index.js';
-import { makeChain, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
-import { repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { keyOf, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { fault } from '../../support/refusal.js';
+import { rangesInWords, verifiedBlock, type LevelIndexStore } from '../../../src/storage/index.js';
+import { encodeRlp, identifierBytes, toAddress, toIdentifier } from '../../../src/flow/index.js';
+import { VerificationMemory } from '../../../src/flow/index.js';
+import { fault, keyOf, makeChain, RecordingLogger, repairAt, sealed } from '../../support/index.js';
+import { seededCollection, TEST_CHAIN, transactionIdsOf, useStores, verifyAt } from '../../support/index.js';
+import { withRawDatabase } from '../../support/index.js';
 
 /** Records that match their checksums and say what no store of ours would: never served, and named by verify. */
 
@@ -56,7 +48,6 @@ const storeWith = (...changes: readonly (readonly [key: Buffer, payload: Uint8Ar
     }
   });
 
-/** What verify says of a store. */
 async function saidOf(path: string): Promise<string> {
   const { damages, damageCount } = await verifyAt(path);
   expect(damageCount).toBeGreaterThan(0);
@@ -113,39 +104,70 @@ describe('a block record that makes no sense', () => {
   });
 });
 
+const json = (content: unknown): Buffer => Buffer.from(JSON.stringify(content));
+const openKey = (from: number): Buffer => keyOf(0x07, from);
+const meta = { schemaVersion: 1, chainId: TEST_CHAIN, firstHeight: 100, createdBy: 'x', sporks: [] };
+/** Of a store that has ranges, or plans of them. */
+const withRanges: readonly [Buffer, Buffer] = [META, json({ ...meta, schemaVersion: 3 })];
+const spork = { rootHeight: 100, sporkId: 'aa' };
+const range = { to: 29, next: 20, failures: 0, sporks: [], hasAccounts: false, isDropped: false };
+const plan = { id: 1, from: 10, to: 90, order: 'newest', isPaused: false };
+
+/** Of each field of a JSON record, what it must not be. */
+type Wrong<T> = Readonly<Partial<Record<keyof T | 'keep' | 'reason' | 'heals', readonly unknown[]>>>;
+const withWrong = <T extends object>(record: string, key: Buffer, sound: T, wrong: Wrong<T>, wrap = false) =>
+  Object.entries(wrong as Record<string, unknown[]>).flatMap(([field, values]) =>
+    values.map((value) => {
+      const changed = { ...sound, [field]: value };
+      const what = `${record} in which ${field} is ${JSON.stringify(value)}`;
+      return [what, record, key, json(wrap ? [changed] : changed)] as const;
+    }),
+  );
+
+const openRange = 'record of an open range of height 20';
+
 describe('a record of the store as a whole that makes no sense', () => {
-  it.each<[string, Buffer, Buffer, string?]>([
-    ['progress record: of another length', PROGRESS, u32(1)],
-    ['progress record: beyond all heights', PROGRESS, heightBytes(2n ** 53n)],
-    ['progress record: below the store', PROGRESS, heightBytes(50), 'it lies below the first height'],
-    ['rewind record: of another length', REWIND, heightBytes(1)],
-    ['rewind record: to beyond all heights', REWIND, Buffer.alloc(25, 0xff)],
-    ['rewind record: over ranges of another length', REWIND, Buffer.alloc(26)],
-  ])('%s', async (name, key, payload, words = 'it cannot be read') => {
-    await expectRefused(await storeWith([key, payload]), `${name.replace(/:.*/, '')}: ${words}`);
+  it.each<readonly [what: string, record: string, key: Buffer, content: Buffer]>([
+    ['progress of another length', 'progress record', PROGRESS, u32(1)],
+    ['progress beyond all heights', 'progress record', PROGRESS, heightBytes(2n ** 53n)],
+    ['a rewind of another length', 'rewind record', REWIND, heightBytes(1)],
+    ['a rewind to beyond all heights', 'rewind record', REWIND, Buffer.alloc(25, 0xff)],
+    ['a rewind over ranges of another length', 'rewind record', REWIND, Buffer.alloc(26)],
+    ['ranges of another length', 'record of the ranges', PUBLISHED, heightBytes(10)],
+    ['ranges that end too early', 'record of the ranges', PUBLISHED, Buffer.concat([10, 9].map(heightBytes))],
+    ['ranges beyond all', 'record of the ranges', PUBLISHED, Buffer.concat([10, 2n ** 60n].map(heightBytes))],
+    ['ranges that touch', 'record of the ranges', PUBLISHED, Buffer.concat([1, 3, 4, 5].map(heightBytes))],
+    ['a meta record that is no JSON', 'meta record', META, Buffer.from('{')],
+    ...[null, 7].map((odd) => [`a meta record that is ${odd}`, 'meta record', META, json(odd)] as const),
+    ['an open range that is 7', openRange, openKey(20), json(7)],
+    ['plans that are no list', 'record of the plans', PLANS, json(plan)],
+    ['a plan that is 7', 'record of the plans', PLANS, json([7])],
+    ...withWrong('meta record', META, meta, {
+      ...{ schemaVersion: ['1'], chainId: [undefined], firstHeight: [-1, 1.5], createdBy: [7] },
+      sporks: [
+        ...[spork, ['aa'], [{ sporkId: 'aa' }], [{ rootHeight: 100 }]],
+        ...[7, 'aa'].map((rootParentId) => [{ ...spork, rootParentId }]),
+      ],
+    }),
+    ...withWrong(openRange, openKey(20), range, {
+      ...{ to: [undefined], next: ['20', 19, 30], failures: [-1], reason: [7], sporks: [{}, [7]] },
+      ...{ hasAccounts: [1], isDropped: [undefined], keep: ['all'] },
+    }),
+    ...withWrong(
+      'record of the plans',
+      PLANS,
+      plan,
+      { id: [undefined], to: [9], order: ['random'], isPaused: ['no'], heals: [7] },
+      true,
+    ),
+  ])('%s', async (_, record, key, content) => {
+    const ofRanges = /range|plans/.test(record) ? [withRanges] : [];
+    await expectRefused(await storeWith(...ofRanges, [key, content]), `${record}: it cannot be read`);
   });
 
-  const meta = { schemaVersion: 1, chainId: TEST_CHAIN, firstHeight: 100, createdBy: 'x', sporks: [] };
-  const spork = { rootHeight: 100, sporkId: 'aa' };
-
-  it.each<[string, unknown]>([
-    ['a text that is no JSON', undefined],
-    ['null', null],
-    ['a number', 7],
-    ['no schema version', { ...meta, schemaVersion: '1' }],
-    ['no chain', { ...meta, chainId: undefined }],
-    ['a negative first height', { ...meta, firstHeight: -1 }],
-    ['a broken first height', { ...meta, firstHeight: 1.5 }],
-    ['no creator', { ...meta, createdBy: 7 }],
-    ['no list of sporks', { ...meta, sporks: spork }],
-    ['a spork that is none', { ...meta, sporks: ['aa'] }],
-    ['a spork without a height', { ...meta, sporks: [{ sporkId: 'aa' }] }],
-    ['a spork without an id', { ...meta, sporks: [{ rootHeight: 100 }] }],
-    ['a spork whose parent is a number', { ...meta, sporks: [{ ...spork, rootParentId: 7 }] }],
-    ['a spork whose parent is no id', { ...meta, sporks: [{ ...spork, rootParentId: 'aa' }] }],
-  ])('a meta record with %s', async (_, content) => {
-    const payload = Buffer.from(content === undefined ? '{' : JSON.stringify(content));
-    await expectRefused(await storeWith([META, payload]), 'meta record: it cannot be read');
+  it('progress below the store', async () => {
+    const path = await storeWith([PROGRESS, heightBytes(50)]);
+    await expectRefused(path, 'progress record: it lies below the first height');
   });
 
   it('a meta record that says the right things in another way is served, and verify tells', async () => {
@@ -153,8 +175,7 @@ describe('a record of the store as a whole that makes no sense', () => {
     const path = await storeWith([META, spaced]);
     await (await open(path)).close();
     expect(await saidOf(path)).toBe('meta record: it is not in canonical encoding');
-    const sporks = [spork, { ...spork, sporkId: 'bb' }];
-    const twice = await storeWith([META, Buffer.from(JSON.stringify({ ...meta, sporks }))]);
+    const twice = await storeWith([META, json({ ...meta, sporks: [spork, { ...spork, sporkId: 'bb' }] })]);
     expect(await saidOf(twice)).toBe('meta record: its sporks do not ascend');
   });
 });
@@ -244,13 +265,6 @@ describe('a pointer or body that makes no sense', () => {
 });
 
 describe('the records of several ranges that make no sense', () => {
-  const json = (content: unknown): Buffer => Buffer.from(JSON.stringify(content));
-  const openKey = (from: number): Buffer => keyOf(0x07, from);
-  const meta = { schemaVersion: 3, chainId: TEST_CHAIN, firstHeight: 100, createdBy: 'x', sporks: [] };
-  const withRanges: readonly [Buffer, Buffer] = [META, json(meta)];
-  const range = { to: 29, next: 20, failures: 0, sporks: [], hasAccounts: false, isDropped: false };
-  const plan = { id: 1, from: 10, to: 90, order: 'newest', isPaused: false };
-
   it('are those of a store that opens, while they do', async () => {
     const path = await storeWith(withRanges, [openKey(20), json(range)], [PLANS, json([plan])]);
     expect(await verifyAt(path)).toMatchObject({ damageCount: 0 });
@@ -259,49 +273,10 @@ describe('the records of several ranges that make no sense', () => {
     expect(store.ranges.plans()).toEqual([plan]);
   });
 
-  it.each<[string, unknown]>([
-    ['no object', 7],
-    ['no end', { ...range, to: undefined }],
-    ['nothing that is next', { ...range, next: '20' }],
-    ['something next that lies below it', { ...range, next: 19 }],
-    ['something next that lies above it', { ...range, next: 30 }],
-    ['failures that are no number', { ...range, failures: -1 }],
-    ['a reason that is no text', { ...range, reason: 7 }],
-    ['no list of sporks', { ...range, sporks: {} }],
-    ['a spork that is none', { ...range, sporks: [7] }],
-    ['no word of its account entries', { ...range, hasAccounts: 1 }],
-    ['no word of whether it goes', { ...range, isDropped: undefined }],
-    ['a height to keep that is none', { ...range, keep: 'all' }],
-  ])('an open range with %s', async (_, content) => {
-    const path = await storeWith(withRanges, [openKey(20), json(content)]);
-    await expectRefused(path, 'record of an open range of height 20: it cannot be read');
-  });
-
   it('an open range under a key that is too long', async () => {
     const key = Buffer.concat([openKey(20), Buffer.of(0)]);
     const path = await storeWith(withRanges, [key, json(range)]);
     await expectRefused(path, `key ${key.toString('hex')} is not one of ours`);
-  });
-
-  it.each<[string, unknown]>([
-    ['no list', plan],
-    ['a number', [7]],
-    ['a plan without an id', [{ ...plan, id: undefined }]],
-    ['a plan that ends before it begins', [{ ...plan, to: 9 }]],
-    ['a plan in no order', [{ ...plan, order: 'random' }]],
-    ['a plan that does not say whether it is paused', [{ ...plan, isPaused: 'no' }]],
-    ['a plan that heals a number', [{ ...plan, heals: 7 }]],
-  ])('plans with %s', async (_, content) => {
-    await expectRefused(await storeWith(withRanges, [PLANS, json(content)]), 'it cannot be read');
-  });
-
-  it.each<[string, Buffer]>([
-    ['of another length', heightBytes(10)],
-    ['that end before they begin', Buffer.concat([heightBytes(10), heightBytes(9)])],
-    ['beyond all heights', Buffer.concat([heightBytes(10), heightBytes(2n ** 60n)])],
-    ['that touch', Buffer.concat([10, 19, 20, 29].map(heightBytes))],
-  ])('published ranges %s', async (_, payload) => {
-    await expectRefused(await storeWith(withRanges, [PUBLISHED, payload]), 'it cannot be read');
   });
 
   const published = (from: number, to: number) =>

@@ -1,27 +1,13 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { systemClock } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
-import { LevelIndexStore, StorageError } from '../../../src/storage/index.js';
+import { systemClock, type Clock } from '../../../src/runtime/index.js';
+import { LevelIndexStore, StorageError, type Database } from '../../../src/storage/index.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
-import type { Database } from '../../../src/storage/index.js';
-import { MemoryDatabase } from '../../support/memoryDatabase.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import {
-  batchOf,
-  chainWith,
-  makeBlock,
-  makeChain,
-  plainChain,
-  seededCollection,
-  transactionIdsOf,
-} from '../../support/storeBlocks.js';
-import { standIn } from '../../support/standIn.js';
-import { digestOf } from '../../support/storeDigest.js';
-import { begin, metaFrom, storeOver, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
-import { keyOf, rawEntries, withRawDatabase } from '../../support/rawStore.js';
-import { fault } from '../../support/refusal.js';
+import { batchOf, begin, chainWith, digestOf, fault, keyOf, makeBlock } from '../../support/index.js';
+import { makeChain, MemoryDatabase, metaFrom, plainChain, rawEntries } from '../../support/index.js';
+import { RecordingLogger, seededCollection, standIn, storeOver, TEST_CHAIN } from '../../support/index.js';
+import { transactionIdsOf, useStores, withRawDatabase } from '../../support/index.js';
 
 const chain = makeChain(1, [[], [seededCollection('a', 2)], [seededCollection('b', 1)]]);
 const { filled, freshPath, open, closedStore } = useStores();

@@ -5,11 +5,9 @@ import { describe, expect, it } from 'vitest';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { surveyStore } from '../../../src/storage/index.js';
-import { changeFile, CURRENT, filesOf, gone, holding, MANIFEST, TABLE } from '../../support/databaseFiles.js';
-import { chainWith, seededCollection } from '../../support/storeBlocks.js';
-import { begin, TEST_CHAIN, useStores } from '../../support/storeDirectory.js';
-import { withRawDatabase } from '../../support/rawStore.js';
-import { fill, range } from '../../support/ranges.js';
+import { begin, chainWith, changeFile, CURRENT, filesOf, fill, gone, holding } from '../../support/index.js';
+import { MANIFEST, range, seededCollection, TABLE, TEST_CHAIN, useStores } from '../../support/index.js';
+import { withRawDatabase } from '../../support/index.js';
 
 /** What the files of a closed store say, without opening it. */
 

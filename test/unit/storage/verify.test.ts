@@ -1,22 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../../support/seededRandom.js';
+import { batchOf, begin, chainWith, HashedChain, heightOf, keyOf, makeBlock } from '../../support/index.js';
+import { makeChain, makeCollection, makeTransaction, range, rawEntries } from '../../support/index.js';
+import { repairAt, sealed, seededCollection, seededRandom, TEST_CHAIN } from '../../support/index.js';
+import { useStores, verifyAt, withRawDatabase } from '../../support/index.js';
 import { DamageList } from '../../../src/storage/verify/DamageList.js';
 import type { VerifiedCollection } from '../../../src/flow/index.js';
 import type { BlockEntry, VerifyReport } from '../../../src/storage/index.js';
-import {
-  batchOf,
-  chainWith,
-  makeBlock,
-  makeChain,
-  makeCollection,
-  makeTransaction,
-  seededCollection,
-} from '../../support/storeBlocks.js';
-import { begin, repairAt, TEST_CHAIN, useStores, verifyAt } from '../../support/storeDirectory.js';
-import { heightOf, keyOf, rawEntries, sealed, withRawDatabase } from '../../support/rawStore.js';
-import { HashedChain } from '../../support/hashedChain.js';
-import { range } from '../../support/ranges.js';
 
 const KIB = 1024;
 const shared = seededCollection('shared', 2);
@@ -103,9 +93,7 @@ describe('verify of a store with one byte changed', () => {
     const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), isAlone, check),
-      {
-        numRuns: 10,
-      },
+      { numRuns: 10 },
     );
     expect((await verifyAt(path)).damageCount).toBe(0);
   }, 120_000);
