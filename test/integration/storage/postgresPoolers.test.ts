@@ -1,70 +1,40 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { chmodSync, existsSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { atEnd, begin, countIn, fill, isOpen, plainChain, refusal } from '../../support/index.js';
-import { scratchDirectory, usePostgres } from '../../support/index.js';
-import { lastingPort } from '../../support/lastingPort.js';
+import { atEnd, begin, countIn, fill, plainChain, refusal, usePostgres } from '../../support/index.js';
+import { hasPgBouncer, startPgBouncer, startSharingPooler } from '../../support/poolers.js';
 
-const PGBOUNCER = '/usr/sbin/pgbouncer';
 const chain = plainChain(10, 30, 2);
 const REFUSAL = refusal(
   'configuration',
   /There is a pooler .* Set pool_mode = session .* or name the server itself/,
 );
 
-/** The same database at another port of this machine. */
-const elsewhere = (target: string, port: number): string =>
-  Object.assign(new URL(target), { port: String(port) }).href;
-
-/**
- * PgBouncer as its package ships it, but for where it listens and what it stands before, and for these settings. The URL of the
- * database behind it, until the end of the test.
- */
-async function startPgBouncer(target: string, settings: Readonly<Record<string, string>>): Promise<string> {
-  const { hostname, port, username } = new URL(target);
-  const directory = scratchDirectory();
-  chmodSync(directory, 0o777);
-  const at = await lastingPort();
-  const all = {
-    ...{ listen_addr: '127.0.0.1', listen_port: String(at), unix_socket_dir: directory },
-    ...{ auth_type: 'any', pidfile: join(directory, 'pid'), logfile: join(directory, 'log'), ...settings },
-  };
-  const file = join(directory, 'pgbouncer.ini');
-  const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}`);
-  const database = `* = host=${hostname} port=${port} user=${username}`;
-  writeFileSync(file, ['[databases]', database, '[pgbouncer]', ...lines].join('\n'));
-  const asOther = process.getuid?.() === 0 ? ['-u', 'postgres'] : [];
-  const running = spawn(PGBOUNCER, ['-q', ...asOther, file], { stdio: 'ignore' });
-  const hasEnded = () => running.exitCode !== null || running.signalCode !== null;
-  atEnd(async () => {
-    if (hasEnded()) return;
-    const ended = once(running, 'exit');
-    running.kill('SIGKILL');
-    await ended;
-  });
-  while (!(await isOpen(at))) {
-    if (hasEnded()) throw new Error(`PgBouncer has ended with ${running.exitCode ?? running.signalCode}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  return elsewhere(target, at);
-}
-
-/** It is not installed everywhere. */
-describe.runIf(existsSync(PGBOUNCER))('a database behind PgBouncer', { timeout: 120_000 }, () => {
-  const { home, now, open, opening, queue, repaired, surveyed, verified } = usePostgres();
-  const behind = async (settings: Readonly<Record<string, string>> = {}, change = (url: string) => url) => {
-    const { url: direct } = await home({ isEmpty: true });
-    const url = await startPgBouncer(change(direct), settings);
+describe('a database behind a pooler', { timeout: 120_000 }, () => {
+  const postgres = usePostgres();
+  const behind = async (begin: (url: string) => Promise<string>) => {
+    const { url: direct } = await postgres.home({ isEmpty: true });
+    const url = await begin(direct);
     // Before the pooler goes.
-    atEnd(() => now());
+    atEnd(() => postgres.now());
     return { direct, url };
   };
 
-  it('as it is shipped works', async () => {
-    const { direct, url } = await behind();
-    const store = await begin(open(url), 30, chain.slice(20, 29), 38);
+  const { opening, queue, repaired, surveyed, verified } = postgres;
+
+  /** Every way to a database begins with the same question. */
+  const isRefused = async (url: string): Promise<void> => {
+    for (const way of [
+      () => opening(url),
+      () => queue(url, { roles: [] }),
+      () => queue(url, { waitMs: 20_000 }),
+      () => surveyed(url),
+      () => verified(url),
+      () => repaired(url, false),
+    ])
+      await expect(way()).rejects.toMatchObject(REFUSAL);
+  };
+
+  const works = async ({ direct, url }: { readonly direct: string; readonly url: string }): Promise<void> => {
+    const store = await begin(postgres.open(url), 30, chain.slice(20, 29), 38);
     await fill(store, chain, { from: 10, to: 19 });
     const term = await (await queue(url)).lead(AbortSignal.timeout(20_000));
     expect(term).toBeDefined();
@@ -76,39 +46,49 @@ describe.runIf(existsSync(PGBOUNCER))('a database behind PgBouncer', { timeout: 
     const again = await opening(url);
     expect(again.coverage()).toHaveLength(2);
     expect(await countIn(direct, 'flow_store.block')).toBe(19);
+  };
+
+  it.each(
+    [1, 3].flatMap((sessions) => (['last', 'first', 'any'] as const).map((choice) => ({ sessions, choice }))),
+  )('that shares out $sessions sessions, $choice first, is refused by name', async (how) => {
+    const { url } = await behind((target) => startSharingPooler(target, how));
+    await isRefused(url);
   });
 
-  // Every way to a database begins with the same question.
-  it.each([
-    { pool_mode: 'transaction' },
-    { pool_mode: 'statement' },
-    { pool_mode: 'transaction', default_pool_size: '1' },
-    { pool_mode: 'transaction', server_round_robin: '1' },
-    { pool_mode: 'transaction', server_reset_query_always: '1' },
-    { pool_mode: 'transaction', ignore_startup_parameters: 'extra_float_digits,options,statement_timeout' },
-  ])('with %j is refused by name', async (settings) => {
-    const { url } = await behind(settings);
-    for (const way of [
-      () => opening(url),
-      () => queue(url, { roles: [] }),
-      () => queue(url, { waitMs: 20_000 }),
-      () => surveyed(url),
-      () => verified(url),
-      () => repaired(url, false),
-    ])
-      await expect(way()).rejects.toMatchObject(REFUSAL);
-  });
+  describe.runIf(hasPgBouncer)('PgBouncer', () => {
+    it('as it is shipped, works', async () => {
+      await works(await behind((target) => startPgBouncer(target)));
+    });
 
-  it('that cannot reach the server is waited for, in its own words', async () => {
-    const settings = { server_login_retry: '1', query_wait_timeout: '2' };
-    const { url } = await behind(settings, (direct) => elsewhere(direct, 1));
-    const error = { exit: 'storage', name: 'StorageError' };
-    await expect(opening(url, { waitMs: 1_000 })).rejects.toMatchObject(error);
-  });
+    it.each([
+      { pool_mode: 'transaction' },
+      { pool_mode: 'statement' },
+      { pool_mode: 'transaction', default_pool_size: '1' },
+      { pool_mode: 'transaction', server_round_robin: '1' },
+      { pool_mode: 'transaction', server_reset_query_always: '1' },
+      { pool_mode: 'transaction', ignore_startup_parameters: 'extra_float_digits,options,statement_timeout' },
+    ])('with %j is refused by name', async (settings) => {
+      const { url } = await behind((target) => startPgBouncer(target, settings));
+      await isRefused(url);
+    });
 
-  it('that has no session left says so in time', async () => {
-    const { url } = await behind({ default_pool_size: '1' });
-    const error = refusal('storage', /has not answered for \d s on a new connection/);
-    await expect(opening(url)).rejects.toMatchObject(error);
+    it('that cannot reach the server is waited for, in its own words', async () => {
+      const { url } = await behind((target) => {
+        const nowhere = new URL(target);
+        nowhere.port = '1';
+        return startPgBouncer(nowhere.href, { server_login_retry: '1', query_wait_timeout: '2' });
+      });
+      await expect(opening(url, { waitMs: 1_000 })).rejects.toMatchObject({
+        exit: 'storage',
+        name: 'StorageError',
+      });
+    });
+
+    it('that has no session left says so in time', async () => {
+      const { url } = await behind((target) => startPgBouncer(target, { default_pool_size: '1' }));
+      await expect(opening(url)).rejects.toMatchObject(
+        refusal('storage', /has not answered for \d s on a new connection/),
+      );
+    });
   });
 });
