@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { MethodLimiter } from '../../../src/access/transport/limits/MethodLimiter.js';
-import type { Permit } from '../../../src/access/transport/limits/MethodLimiter.js';
+import { MethodLimiter, type Permit } from '../../../src/access/transport/limits/MethodLimiter.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 let clock: VirtualClock;

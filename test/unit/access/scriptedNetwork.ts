@@ -6,8 +6,7 @@ import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity
 import { createMetrics } from '../../../src/observability/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { ScriptedNodes } from './scriptedNode.js';
-import type { NodeScript } from './scriptedNode.js';
+import { ScriptedNodes, type NodeScript } from './scriptedNode.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 /** What a node says of itself that is of the spork with this root, and begins there too unless told otherwise. */

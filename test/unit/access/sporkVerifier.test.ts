@@ -1,10 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
 import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity.js';
-import { scriptedWorlds, version } from './scriptedNetwork.js';
-import type { ScriptedWorld } from './scriptedNetwork.js';
-import { idOf } from './scriptedNode.js';
-import type { NodeScript } from './scriptedNode.js';
+import { scriptedWorlds, version, type ScriptedWorld } from './scriptedNetwork.js';
+import { idOf, type NodeScript } from './scriptedNode.js';
 
 type Name = 'a:1' | 'b:1' | 'c:1';
 

@@ -1,35 +1,22 @@
 import { onTestFinished } from 'vitest';
 import { UpstreamError } from '../../../src/access/index.js';
+import type { AccessMethod, AccessNode, NodeFault, NodeHealth } from '../../../src/access/index.js';
+import type { StreamOptions, UpstreamErrorKind } from '../../../src/access/index.js';
 import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  NodeFault,
-  NodeHealth,
-  StreamOptions,
-  UpstreamErrorKind,
-} from '../../../src/access/index.js';
 import type { CallOptions, UnaryMethod } from '../../../src/access/types.js';
 import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
-import type {
-  CollectionRequesterDependencies,
-  CollectionRequesterOptions,
-} from '../../../src/collections/requester/CollectionRequester.js';
+import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
+import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
 import type { CollectionSink, ReceivedCollection } from '../../../src/collections/ports.js';
 import { ZERO_ID } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { abortReason, unlessAborted } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import { abortReason, unlessAborted, type Clock } from '../../../src/runtime/index.js';
 import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import {
-  makeBlock as storedBlock,
-  seededCollection,
-  transactionIdsOf,
-  transactionsOf,
-} from '../../support/storeBlocks.js';
+import { makeBlock as storedBlock, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
+import { transactionsOf } from '../../support/storeBlocks.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { windowOf } from '../../support/windowOf.js';
 

@@ -1,24 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  collectionIdOf,
-  encodeFullCollection,
-  encodeTransaction,
-  identifyTransactions,
-  InvalidCollectionError,
-  splitCollection,
-  toIdentifier,
-  transactionId,
-  VerificationMemory,
-  verifyBlockCollections,
-  verifyCollection,
-  WireError,
-  ZERO_ID,
-  type BlockExecutionData,
-  type FinalizedBlock,
-  type Identifier,
-  type Transaction,
-} from '../../../src/flow/index.js';
+import { collectionIdOf, encodeFullCollection, encodeTransaction } from '../../../src/flow/index.js';
+import { identifyTransactions, InvalidCollectionError, splitCollection } from '../../../src/flow/index.js';
+import { toIdentifier, transactionId, VerificationMemory } from '../../../src/flow/index.js';
+import { verifyBlockCollections, verifyCollection, WireError, ZERO_ID } from '../../../src/flow/index.js';
+import type { BlockExecutionData, FinalizedBlock, Identifier, Transaction } from '../../../src/flow/index.js';
 import { type InvalidCollectionReason } from '../../../src/flow/verification/InvalidCollectionError.js';
 import { choices, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
 

@@ -1,18 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  decodeCollectionResponse,
-  decodeExecutionDataResponse,
-  decodeFullCollectionResponse,
-  decodeIndexedBlocksResponse,
-  decodeTransactionResponse,
-  encodeFullCollection,
-  encodeTransaction,
-  identifierBytes,
-  WireError,
-  WireWriter,
-  type Identifier,
-} from '../../../src/flow/index.js';
+import { decodeCollectionResponse, decodeExecutionDataResponse } from '../../../src/flow/index.js';
+import { decodeFullCollectionResponse, decodeIndexedBlocksResponse } from '../../../src/flow/index.js';
+import { decodeTransactionResponse, encodeFullCollection } from '../../../src/flow/index.js';
+import { encodeTransaction, identifierBytes, WireError, WireWriter } from '../../../src/flow/index.js';
+import type { Identifier } from '../../../src/flow/index.js';
 import { bytes, identifier, loadMessages, transaction, uint64 } from '../../support/flowWire.js';
 
 const messages = loadMessages();

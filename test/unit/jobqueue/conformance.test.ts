@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { JobConsumer, MemoryProgress, WorkSignal } from '../../../src/jobqueue/index.js';
-import { Bench, range, settle } from './bench.js';
-import type { BenchOptions } from './bench.js';
+import { Bench, range, settle, type BenchOptions } from './bench.js';
 
 /** Written as in docs/jobqueue.md: `+n` appears, `n*` is done; `stop` and `check` are what they say. */
 async function act(bench: Bench, steps: string): Promise<void> {

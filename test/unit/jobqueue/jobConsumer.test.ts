@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { JobNotReadableError, MemoryProgress } from '../../../src/jobqueue/index.js';
-import { Bench, jobAt, range, settle } from './bench.js';
-import type { BenchOptions } from './bench.js';
+import { Bench, jobAt, range, settle, type BenchOptions } from './bench.js';
 
 describe('JobConsumer', () => {
   it.each([

@@ -1,13 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import {
-  blockToJob,
-  JobNotReadableError,
-  jobToBlock,
-  MemoryEntries,
-  PersistedJobs,
-  runPipeline,
-  WorkSignal,
-} from '../../../src/jobqueue/index.js';
+import { blockToJob, JobNotReadableError, jobToBlock, MemoryEntries } from '../../../src/jobqueue/index.js';
+import { PersistedJobs, runPipeline, WorkSignal } from '../../../src/jobqueue/index.js';
 import type { EntryStore, Job, JobHooks, PipelineStage } from '../../../src/jobqueue/index.js';
 import { runTwoQueuePipeline } from '../../../docs/examples/two-queue-pipeline.js';
 import { Bench, jobAt, range, settle } from './bench.js';

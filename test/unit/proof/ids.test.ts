@@ -1,22 +1,11 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import {
-  decodeBlock,
-  decodeBlockMessage,
-  encodeBlock,
-  scanFullBlock,
-  WireError,
-  WireWriter,
-} from '../../../src/flow/index.js';
-import {
-  BlockHasher,
-  BlockProver,
-  checkStoredProof,
-  preimagesOf,
-  readHeader,
-  type Proving,
-} from '../../../src/proof/index.js';
+import { decodeBlock, decodeBlockMessage, encodeBlock, scanFullBlock } from '../../../src/flow/index.js';
+import { WireError, WireWriter } from '../../../src/flow/index.js';
+import { BlockHasher, BlockProver, checkStoredProof, preimagesOf } from '../../../src/proof/index.js';
+import { readHeader } from '../../../src/proof/index.js';
+import type { Proving } from '../../../src/proof/index.js';
 import { fullBlockMessage } from '../../support/blockMessage.js';
 import { merkleRoot, sealedBlock, type Json, type ReferenceBlock } from '../../support/proofReference.js';
 import { blockVector, recordedBlocks } from '../../support/provenBlocks.js';
