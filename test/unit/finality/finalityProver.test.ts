@@ -350,27 +350,6 @@ describe('FinalityProver', () => {
     expect(told).toBe(3);
   });
 
-  it('proves nothing by the certificates of another committee', async () => {
-    const thread = new CertificateThread(() => certificatesHere(verdicts));
-    const proving = await proved([42, 52], {
-      thread: {
-        verify: (...question) => thread.verify(...question),
-        readState: async (bytes, id) => {
-          const reading = await thread.readState(bytes, id);
-          if (!reading.ok) return reading;
-          const { current } = reading.state;
-          const members = current.committee.members.slice(1);
-          const committee = { ...current.committee, members };
-          return { ...reading, state: { ...reading.state, current: { ...current, committee } } };
-        },
-      },
-    });
-    expect(proving.prover.status()).toMatchObject({
-      ...{ provenHeight: undefined, latestCertificate: undefined },
-      reason: 'the certificate in block 52 is invalid: another committee voted',
-    });
-  });
-
   it('takes no forged snapshot: the node is reported for that call, and the next one asked', async () => {
     const proving = await proved([42, 52], {
       names: ['liar', 'honest'],
