@@ -105,24 +105,6 @@ describe('JobConsumer', () => {
     },
   );
 
-  it('waits for hooks and reads that are asynchronous, and loses nothing that is done meanwhile', async () => {
-    let open: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => (open = resolve));
-    const bench = await new Bench({
-      read: async (index) => {
-        await Promise.resolve();
-        return index <= 3 ? jobAt(index) : undefined;
-      },
-      hooks: { pre: (job) => (job.index === 1 ? gate : undefined) },
-    }).start();
-    await bench.push(3);
-    await bench.finish(1, 2, 3);
-    expect(bench.P).toBe(0);
-    open();
-    await settle();
-    expect(bench.P).toBe(3);
-  });
-
   describe('with a progress that its owner moves', () => {
     async function owned() {
       const progress = { index: 100, processedIndex: () => progress.index };

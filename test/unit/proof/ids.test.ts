@@ -41,13 +41,13 @@ describe('Merkle roots', () => {
       throw new RangeError('WebAssembly.Instance(): Out of memory');
     },
   };
-  it.each([
-    ['v0.42', '', WebAssembly],
-    ['v0.51', '', WebAssembly],
-    ['v0.51', ', where there is no WebAssembly', undefined],
-    ['v0.51', ', where there is no room for the memory of WebAssembly', withoutRoom],
-  ] as const)('are those of flow-go %s%s', (version, _, wasm) => {
-    vi.stubGlobal('WebAssembly', wasm);
+  it.each<[keyof typeof vectors, string, stubs?: object]>([
+    ['v0.42', ''],
+    ['v0.51', ''],
+    ['v0.51', ', where there is no WebAssembly', { WebAssembly: undefined }],
+    ['v0.51', ', where there is no room for the memory of WebAssembly', { WebAssembly: withoutRoom }],
+  ])('are those of flow-go %s%s', (version, _, stubs = {}) => {
+    for (const [name, stub] of Object.entries(stubs)) vi.stubGlobal(name, stub);
     const { guaranteeIDs, merkle } = vectors[version];
     const ids = guaranteeIDs.map((id) => Buffer.from(id, 'hex'));
     const roots = Object.keys(merkle).map((count) => root(ids.slice(0, Number(count))));
@@ -292,9 +292,7 @@ describe('a stored proof', () => {
       expect(checkStoredProof(encodeBlock({ ...light, ...change }), proof, CHAIN)).toBeUndefined();
     expect(
       new BlockProver({ chainId: CHAIN }).proveStored(encodeBlock({ ...light, signatures: [] }), proof),
-    ).toMatchObject({
-      ...{ kind: 'refused', reason: 'id' },
-    });
+    ).toMatchObject({ kind: 'refused', reason: 'id' });
   });
 
   it('holds for its block alone', () => {

@@ -215,10 +215,7 @@ describe('whatever happens', () => {
     { weight: 6, arbitrary: fc.constant('finish' as const) },
     { weight: 3, arbitrary: fc.constant('some' as const) },
     ...(['fail', 'over', 'pause', 'resume', 'plan', 'cancel', 'restart', 'wait', 'redrive'] as const).map(
-      (arbitrary) => ({
-        weight: 1,
-        arbitrary: fc.constant(arbitrary),
-      }),
+      (arbitrary) => ({ weight: 1, arbitrary: fc.constant(arbitrary) }),
     ),
   );
 
