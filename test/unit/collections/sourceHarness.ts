@@ -49,11 +49,12 @@ export function makeBlock(height: number, collectionCount: number): MadeBlock {
 }
 
 /** One unary call as the node sees it, pending until the test settles it or the caller aborts it. */
-export interface FakeCall extends Pick<CallOptions, 'timeoutMs'> {
+export interface FakeCall {
   readonly node: string;
   readonly method: UnaryMethod;
   readonly id: Identifier;
   readonly atMs: number;
+  readonly timeoutMs: number | undefined;
   readonly isAborted: boolean;
   readonly isSettled: boolean;
   answer(value: unknown): void;

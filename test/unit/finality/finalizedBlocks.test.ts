@@ -83,15 +83,6 @@ describe('FinalizedBlocks', () => {
       expect(world.nodes.faults()).toEqual([]);
     });
 
-    it('does not hammer a node for a height that never comes', async () => {
-      const { world, reading } = reads({ window: 10 }, 'a');
-      world.advance(100);
-      reading.head = 101;
-      reading.blocks.notify();
-      await world.clock.advance(600_000);
-      expect(world.node('a').count('SubscribeBlocksFromStartHeight')).toBeLessThan(110);
-    });
-
     it('opens a stream again that owes a block for longer than 8 s', async () => {
       const { world, reading } = reads({ window: 10 }, 'a', 'b');
       await reading.moveHead(101);
