@@ -101,7 +101,7 @@ describe('JobProcessor', () => {
     await settle();
     expect(m.done).toEqual([1, 2]);
     expect(m.store.blocks.get(2)?.collections.map((each) => each.id)).toEqual(['d', 'c', 'd'].map(id));
-    expect(m.mcq.missingIds(3)).toEqual([id('lie')]);
+    expect(m.mcq.wanted(id('lie'))?.heights.map(({ height }) => height)).toEqual([3]);
   });
 
   it('reports a failed commit to the owner once, and is done with nothing', async () => {
