@@ -22,7 +22,7 @@ export function loadMessages(): (name: string) => protobuf.Type {
 
 const messages = loadMessages();
 
-export const uint64: fc.Arbitrary<bigint> = fc.oneof(
+const uint64: fc.Arbitrary<bigint> = fc.oneof(
   fc.bigInt({ min: 0n, max: 300n }),
   fc.bigInt({ min: 0n, max: (1n << 64n) - 1n }),
 );

@@ -1,7 +1,6 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { parseEndpoint } from '../../../src/access/index.js';
-import type { AccessNode, OpenChannel } from '../../../src/access/index.js';
+import { parseEndpoint, type AccessNode, type OpenChannel } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import type { CallStatus } from '../../../src/access/transport/upstreamErrors.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';

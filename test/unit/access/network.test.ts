@@ -2,15 +2,13 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { AccessNetwork } from '../../../src/access/index.js';
 import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
 import { refusal } from '../../support/refusal.js';
-import { scriptedWorlds, version } from './scriptedNetwork.js';
-import type { ScriptedWorld } from './scriptedNetwork.js';
-import { blockAt, idOf } from './scriptedNode.js';
-import type { NodeScript } from './scriptedNode.js';
+import { ScriptedWorld, scriptedWorlds, version } from './scriptedNetwork.js';
+import { blockAt, idOf, type NodeScript } from './scriptedNode.js';
 
 const MINUTE_MS = 60_000;
 
 const { world } = scriptedWorlds();
-let { clock, logger, metrics, stop, network, identified } = {} as ScriptedWorld;
+let { clock, logger, metrics, stop, network, identified } = new ScriptedWorld();
 beforeEach(() => {
   ({ clock, logger, metrics, stop, network, identified } = world());
 });

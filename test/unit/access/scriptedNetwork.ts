@@ -6,8 +6,7 @@ import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity
 import { createMetrics } from '../../../src/observability/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import { ScriptedNodes } from './scriptedNode.js';
-import type { NodeScript } from './scriptedNode.js';
+import { ScriptedNodes, type NodeScript } from './scriptedNode.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 /** What a node says of itself that is of the spork with this root, and begins there too unless told otherwise. */
@@ -16,29 +15,53 @@ export function version(root: number, nodeRoot = root, sporkId = 'aa'.repeat(32)
 }
 
 /** The world of one test of `AccessNetwork`: scripted nodes in virtual time. */
-export interface ScriptedWorld {
-  readonly clock: VirtualClock;
-  readonly logger: RecordingLogger;
-  readonly metrics: ReturnType<typeof createMetrics>;
-  readonly stop: AbortController;
+export class ScriptedWorld {
+  readonly clock = new VirtualClock();
+  readonly logger = new RecordingLogger();
+  readonly metrics = createMetrics({ version: 'test', node: 'test' });
+  readonly stop = new AbortController();
   /** What is awaited at the end: each network until it has stopped. */
-  readonly running: Promise<void>[];
+  readonly running: Promise<void>[] = [];
+
   /** A network that runs until the end of the test; of the chain of `--network devnet` unless told. */
-  readonly over: (
+  readonly over = (
     options: Partial<AccessNetworkOptions>,
     parts: Pick<AccessNetworkDependencies, 'openNode' | 'openChannel'>,
-    expectation?: Partial<Expectation>,
-  ) => AccessNetwork;
+    expectation: Partial<Expectation> = {},
+  ): AccessNetwork => {
+    const { clock, logger, metrics } = this;
+    const net = new AccessNetwork(
+      {
+        ...{ accessNodes: [], sporks: [], ratePerSecond: 0, userAgent: 'test' },
+        ...{ maxMessageBytes: 1_000_000, timeoutMs: 1_000, ...options },
+      },
+      {
+        ...{ clock, logger, metrics, random: seededRandom(1), ...parts },
+        expectation: () => ({ chainId: 'flow-localnet', network: 'devnet', sporks: [], ...expectation }),
+      },
+    );
+    this.running.push(net.run(this.stop.signal).finally(() => net.close()));
+    return net;
+  };
+
   /** A network of these nodes, all of them access nodes unless told, likewise. */
-  readonly network: (
+  readonly network = (
     scripts: Readonly<Record<string, NodeScript>>,
-    options?: Partial<AccessNetworkOptions>,
-    expectation?: Partial<Expectation>,
-  ) => { readonly net: AccessNetwork; readonly nodes: ScriptedNodes };
+    options: Partial<AccessNetworkOptions> = {},
+    expectation: Partial<Expectation> = {},
+  ) => {
+    const nodes = new ScriptedNodes(scripts);
+    const parts = { openNode: nodes.open };
+    return { net: this.over({ accessNodes: Object.keys(scripts), ...options }, parts, expectation), nodes };
+  };
+
   /** The same, once every node that answers at once has said who it is. */
-  readonly identified: (
-    ...made: Parameters<ScriptedWorld['network']>
-  ) => Promise<ReturnType<ScriptedWorld['network']>>;
+  readonly identified = async (...made: Parameters<typeof this.network>) => {
+    const { net, nodes } = this.network(...made);
+    await net.whenIdentified(this.stop.signal);
+    await this.clock.settle();
+    return { net, nodes };
+  };
 }
 
 /** A new world before each test; after it everything has ended, and no timer is left. */
@@ -46,39 +69,7 @@ export function scriptedWorlds(): { readonly world: () => ScriptedWorld } {
   let world: ScriptedWorld;
 
   beforeEach(() => {
-    const running: Promise<void>[] = [];
-    const clock = new VirtualClock();
-    const logger = new RecordingLogger();
-    const metrics = createMetrics({ version: 'test', node: 'test' });
-    const stop = new AbortController();
-    const over: ScriptedWorld['over'] = (options, parts, expectation = {}) => {
-      const net = new AccessNetwork(
-        {
-          ...{ accessNodes: [], sporks: [], ratePerSecond: 0, userAgent: 'test' },
-          ...{ maxMessageBytes: 1_000_000, timeoutMs: 1_000, ...options },
-        },
-        {
-          ...{ clock, logger, metrics, random: seededRandom(1), ...parts },
-          expectation: () => ({ chainId: 'flow-localnet', network: 'devnet', sporks: [], ...expectation }),
-        },
-      );
-      running.push(net.run(stop.signal).finally(() => net.close()));
-      return net;
-    };
-    const network: ScriptedWorld['network'] = (scripts, options = {}, expectation = {}) => {
-      const nodes = new ScriptedNodes(scripts);
-      const parts = { openNode: nodes.open };
-      return { net: over({ accessNodes: Object.keys(scripts), ...options }, parts, expectation), nodes };
-    };
-    world = {
-      ...{ clock, logger, metrics, stop, running, over, network },
-      identified: async (...made) => {
-        const { net, nodes } = network(...made);
-        await net.whenIdentified(stop.signal);
-        await clock.settle();
-        return { net, nodes };
-      },
-    };
+    world = new ScriptedWorld();
   });
 
   afterEach(async () => {

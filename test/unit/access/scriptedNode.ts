@@ -5,8 +5,7 @@ import type { OpenNode } from '../../../src/access/pool/NodePool.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import type { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type { PooledNode } from '../../../src/access/node/GrpcAccessNode.js';
-import { parseIdentifier } from '../../../src/flow/index.js';
-import type { Identifier } from '../../../src/flow/index.js';
+import { parseIdentifier, type Identifier } from '../../../src/flow/index.js';
 import { NodeInMemory } from '../../support/nodesInMemory.js';
 
 /** What a scripted node says of itself. */

@@ -1,10 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
 import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity.js';
-import { scriptedWorlds, version } from './scriptedNetwork.js';
-import type { ScriptedWorld } from './scriptedNetwork.js';
-import { idOf } from './scriptedNode.js';
-import type { NodeScript } from './scriptedNode.js';
+import { ScriptedWorld, scriptedWorlds, version } from './scriptedNetwork.js';
+import { idOf, type NodeScript } from './scriptedNode.js';
 
 type Name = 'a:1' | 'b:1' | 'c:1';
 
@@ -15,7 +13,7 @@ const WATERMARK = { height: 149, id: idOf('9') };
 const STORED = { sporks: [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }], watermark: WATERMARK };
 
 const { world } = scriptedWorlds();
-let { clock, stop } = {} as ScriptedWorld;
+let { clock, stop } = new ScriptedWorld();
 beforeEach(() => {
   ({ clock, stop } = world());
 });

@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { BlockCollectionIndexer } from '../../../src/collections/index.js';
-import { encodeBlock } from '../../../src/flow/index.js';
-import type { Identifier } from '../../../src/flow/index.js';
-import { createMetrics, silentLogger } from '../../../src/observability/index.js';
-import type { Logger } from '../../../src/observability/index.js';
+import { encodeBlock, type Identifier } from '../../../src/flow/index.js';
+import { createMetrics, silentLogger, type Logger } from '../../../src/observability/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { ParentLinkError } from '../../../src/storage/index.js';
 import type { CommitQueueOptions, SporkRecord, WriteRoom } from '../../../src/storage/index.js';

@@ -1,10 +1,8 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { EndpointSlots } from '../../../src/collections/index.js';
-import type {
-  CollectionRequesterDependencies,
-  CollectionRequesterOptions,
-} from '../../../src/collections/requester/CollectionRequester.js';
+import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
+import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { NodesInMemory } from '../../support/nodesInMemory.js';
 import { counted } from '../../support/scrapedMetrics.js';

@@ -78,7 +78,9 @@ describe('JobProcessor', () => {
     m.store.auto = true;
     m.run(block(1, ['a', 'lie'], 'lying'));
     m.answer('a');
+    m.clock.ms = 5;
     expect(m.processor.replace(block(1, ['a', 'b']))).toBe(true);
+    expect(m.explainer.oldestMissing()).toMatchObject({ height: 1, ageMs: 5 });
     expect(m.calls).toEqual(['request 1', 'cancel 1', 'request 1']);
     expect(m.wanted.get(1)).toEqual([id('b')]);
     expect(m.window.bytesInHand).toBe(10);
@@ -91,6 +93,15 @@ describe('JobProcessor', () => {
     expect(m.done).toEqual([1]);
     expect(m.store.blocks.get(1)?.block.id).toBe(id('b1'));
     expect(m.window.bytesInHand).toBe(0);
+    // A height whose new block wants nothing more is complete, with its collections in their order.
+    m.run(block(2, ['c', 'd', 'lie'], 'lying'));
+    m.run(block(3, ['lie']));
+    for (const name of ['c', 'd']) m.answer(name);
+    expect(m.processor.replace(block(2, ['d', 'c', 'd']))).toBe(true);
+    await settle();
+    expect(m.done).toEqual([1, 2]);
+    expect(m.store.blocks.get(2)?.collections.map((each) => each.id)).toEqual(['d', 'c', 'd'].map(id));
+    expect(m.mcq.wanted(id('lie'))?.heights.map(({ height }) => height)).toEqual([3]);
   });
 
   it('reports a failed commit to the owner once, and is done with nothing', async () => {

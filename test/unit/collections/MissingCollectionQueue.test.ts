@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MissingCollectionQueue } from '../../../src/collections/index.js';
 import { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
-import type { Identifier } from '../../../src/flow/index.js';
 import { block, id, received } from './meetingHarness.js';
 import { windowOf } from '../../support/windowOf.js';
 
@@ -9,14 +8,6 @@ const nothing = (): void => undefined;
 
 function queue(maxHeights = 4): MissingCollectionQueue {
   return new MissingCollectionQueue(windowOf(Infinity, { heights: maxHeights }));
-}
-
-function names(queued: HeightRecord | undefined): string[] {
-  return queued!.collections().map((each) => Buffer.from(each.id, 'hex').toString().replaceAll('.', ''));
-}
-
-function heightsFor(mcq: MissingCollectionQueue, wanted: Identifier): number[] {
-  return mcq.wanted(wanted)?.heights.map(({ height }) => height) ?? [];
 }
 
 describe('MissingCollectionQueue', () => {
@@ -51,29 +42,6 @@ describe('MissingCollectionQueue', () => {
     );
     expect(mcq.replaceBlock(block(1, ['b'], 'other'))?.status).toBe('linked');
     expect(mcq.replaceBlock(block(2, []))).toBeUndefined();
-  });
-
-  it('replaces the block of an incomplete height and keeps what the new one wants', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(1, ['a', 'lie', 'b']), 7, nothing);
-    mcq.enqueueMissingCollections(block(2, ['lie']), 8, nothing);
-    mcq.onReceivedCollection(received('a', 'requester'));
-    const queued = mcq.replaceBlock(block(1, ['b', 'a', 'c', 'a'], 'true'));
-    expect(queued?.queuedAtMs).toBe(7);
-    expect(mcq.missingIds(1)).toEqual([id('b'), id('c')]);
-    expect(heightsFor(mcq, id('lie'))).toEqual([2]);
-    mcq.onReceivedCollection(received('b', 'edi'));
-    mcq.onReceivedCollection(received('c', 'edi'));
-    expect(names(mcq.get(1))).toEqual(['b', 'a', 'c', 'a']);
-    expect(queued?.received.size).toBe(3);
-    expect(mcq.replaceBlock(block(1, ['z']))).toBeUndefined();
-    expect(mcq.replaceBlock(block(9, ['z']))).toBeUndefined();
-    // A height whose new block wants nothing more is complete.
-    const one = queue();
-    one.enqueueMissingCollections(block(1, ['a', 'lie']), 0, nothing);
-    one.onReceivedCollection(received('a', 'edi'));
-    expect(one.replaceBlock(block(1, ['a'], 'true'))).toMatchObject({ missingCount: 0, source: 'edi' });
-    expect([one.lowest(), one.missingCollections]).toEqual([undefined, 0]);
   });
 
   it('holds its bounds, and lets no incomplete or unknown height go as indexed', () => {

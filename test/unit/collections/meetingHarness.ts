@@ -1,12 +1,8 @@
+import { BlockCollectionIndexer, HeightExplainer, JobProcessor } from '../../../src/collections/index.js';
+import { MissingCollectionQueue } from '../../../src/collections/index.js';
 import type { Source } from '../../../src/collections/index.js';
 import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
 import type { ReceivedCollection } from '../../../src/collections/ports.js';
-import {
-  BlockCollectionIndexer,
-  HeightExplainer,
-  JobProcessor,
-  MissingCollectionQueue,
-} from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import type { Clock, Timer } from '../../../src/runtime/index.js';

@@ -103,7 +103,7 @@ describe('the collections of a new block', () => {
     // As measured on a network: half of them within 105 ms, nine of ten within 242 ms.
     const lag = (): number => 46 - 85 * Math.log(1 - random.next());
     await follow(requests, 100, () => ({ 'a:9000': lag() }));
-    const { lateMs, callsEach } = await follow(requests, 2_000, () => ({ 'a:9000': lag() }));
+    const { lateMs, callsEach } = await follow(requests, 1_000, () => ({ 'a:9000': lag() }));
     expect(at(lateMs, 0.5)).toBeLessThanOrEqual(35);
     expect(at(lateMs, 0.99)).toBeLessThanOrEqual(90);
     // A block is as late as its latest collection: of many, hardly one may be left to the long pauses.

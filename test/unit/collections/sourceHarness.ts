@@ -1,35 +1,22 @@
 import { onTestFinished } from 'vitest';
 import { UpstreamError } from '../../../src/access/index.js';
+import type { AccessMethod, AccessNode, NodeFault, NodeHealth } from '../../../src/access/index.js';
+import type { StreamOptions, UpstreamErrorKind } from '../../../src/access/index.js';
 import { inOrderOfAsking, NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  NodeFault,
-  NodeHealth,
-  StreamOptions,
-  UpstreamErrorKind,
-} from '../../../src/access/index.js';
 import type { CallOptions, UnaryMethod } from '../../../src/access/types.js';
 import { CollectionRequester, MissingCollectionQueue } from '../../../src/collections/index.js';
-import type {
-  CollectionRequesterDependencies,
-  CollectionRequesterOptions,
-} from '../../../src/collections/requester/CollectionRequester.js';
+import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
+import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
 import type { CollectionSink, ReceivedCollection } from '../../../src/collections/ports.js';
 import { ZERO_ID } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { abortReason, unlessAborted } from '../../../src/runtime/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
+import { abortReason, unlessAborted, type Clock } from '../../../src/runtime/index.js';
 import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
-import {
-  makeBlock as storedBlock,
-  seededCollection,
-  transactionIdsOf,
-  transactionsOf,
-} from '../../support/storeBlocks.js';
+import { makeBlock as storedBlock, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
+import { transactionsOf } from '../../support/storeBlocks.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 import { windowOf } from '../../support/windowOf.js';
 
@@ -62,51 +49,16 @@ export function makeBlock(height: number, collectionCount: number): MadeBlock {
 }
 
 /** One unary call as the node sees it, pending until the test settles it or the caller aborts it. */
-export class FakeCall {
-  readonly #node: FakeNode;
+export interface FakeCall {
+  readonly node: string;
   readonly method: UnaryMethod;
   readonly id: Identifier;
   readonly atMs: number;
   readonly timeoutMs: number | undefined;
-  readonly promise: Promise<unknown>;
-  isAborted: boolean;
-  isSettled: boolean;
-  #settle: (value: unknown) => void = () => undefined;
-
-  constructor(
-    node: FakeNode,
-    method: UnaryMethod,
-    id: Identifier,
-    atMs: number,
-    { signal, timeoutMs }: CallOptions = {},
-  ) {
-    this.#node = node;
-    this.method = method;
-    this.id = id;
-    this.atMs = atMs;
-    this.timeoutMs = timeoutMs;
-    this.isAborted = this.isSettled = signal?.aborted === true;
-    this.promise = unlessAborted<unknown>(signal, (settle) => {
-      this.#settle = settle;
-      return () => {
-        this.isSettled = true;
-        this.isAborted = signal?.aborted === true;
-      };
-    });
-  }
-
-  get node(): string {
-    return this.#node.name;
-  }
-
-  answer(value: unknown): void {
-    this.#settle(value);
-  }
-
-  fail(error: UpstreamErrorKind | Error): void {
-    if (this.isSettled) return;
-    this.#settle(Promise.reject(error instanceof Error ? error : this.#node.error(error, this.method)));
-  }
+  readonly isAborted: boolean;
+  readonly isSettled: boolean;
+  answer(value: unknown): void;
+  fail(error: UpstreamErrorKind | Error): void;
 }
 
 type Sent = BlockExecutionData | Error | 'end';
@@ -222,15 +174,29 @@ export class FakeNode extends NodeInMemory {
     return this.subscribeExecutionData(startHeight, options);
   }
 
-  #call<T>(method: UnaryMethod, id: Identifier, options?: CallOptions): Promise<T> {
-    const call = new FakeCall(this, method, id, this.#clock.monotonic(), options);
+  #call<T>(method: UnaryMethod, id: Identifier, { signal, timeoutMs }: CallOptions = {}): Promise<T> {
+    const isAborted = signal?.aborted === true;
+    let settle: (value: unknown) => void = () => undefined;
+    const call = {
+      ...{ node: this.name, method, id, atMs: this.#clock.monotonic(), timeoutMs },
+      ...{ isAborted, isSettled: isAborted },
+      answer: (value: unknown) => settle(value),
+      fail: (error: UpstreamErrorKind | Error) => {
+        if (!call.isSettled)
+          settle(Promise.reject(error instanceof Error ? error : this.error(error, method)));
+      },
+    };
+    const promise = unlessAborted<unknown>(signal, (end) => {
+      settle = end;
+      return () => Object.assign(call, { isSettled: true, isAborted: signal?.aborted === true });
+    });
     this.calls.push(call);
     // A node that does not know a call is not asked by it again, as the pool has it.
-    call.promise.catch((error: unknown) => {
+    promise.catch((error: unknown) => {
       if (error instanceof UpstreamError && error.kind === 'unimplemented') this.unknown.add(method);
     });
     if (!call.isSettled) this.onCall(call);
-    return call.promise as Promise<T>;
+    return promise as Promise<T>;
   }
 }
 

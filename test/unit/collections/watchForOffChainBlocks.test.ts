@@ -62,10 +62,7 @@ describe('watchForOffChainBlocks', () => {
   });
 
   it('asks about the lowest block whose collection no node has: not at once, and ever more slowly', async () => {
-    const { asked, clock, notFound, offChain } = watching((held) => ({
-      'a:9000': held,
-      'b:9000': held,
-    }));
+    const { asked, clock, notFound, offChain } = watching((held) => ({ 'a:9000': held, 'b:9000': held }));
     notFound.set(id('of 1'), 3);
     await clock.advance(4_000);
     expect(asked).toEqual([]);

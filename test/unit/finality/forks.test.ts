@@ -145,20 +145,6 @@ describe('blocks that do not fit', () => {
     expect(world.nodes.faults()).not.toContain('honest lied');
   });
 
-  it('keeps what it has when a node contradicts itself', async () => {
-    const { world, reading } = reads({ window: 10 }, 'a');
-    world.gives('a', world.chain.fork('fork', 102).block(103));
-    await reading.moveHead(105, 60_000);
-    expect(reading.linked()).toEqual([101, 102]);
-    expect(reading.replaced).toEqual([]);
-    expect(reading.blocks.chainTrouble()).toBeUndefined();
-    // At most one round per backoff delay.
-    expect(world.invalidBlocks.counts['parent_mismatch']).toBeLessThan(16);
-    world.node('a').odd.clear();
-    await world.clock.advance(11_000);
-    expect(reading.available()).toEqual(range(101, 105));
-  });
-
   it('replaces nothing while the nodes disagree on what it should be', async () => {
     const { world, reading } = reads({ window: 10 }, 'blockSource', 'b', 'c');
     const tell = (name: string, fork: string) =>
@@ -255,16 +241,6 @@ describe('blocks that do not fit', () => {
       ofOne.latest = { ...world.chain.block(0), id: world.strayed(1).id };
       await ofOne.moveHead(9, 3_000);
       expect(ofOne.blocks.chainTrouble()?.fix).toMatch(/To go on, start with another [^;]+--store\.$/);
-    });
-
-    it('wants a second look before it calls it certain while a node does not answer', async () => {
-      const { world, reading } = discarded(497);
-      world.node('b').down = true;
-      await reading.moveHead(600);
-      expect(reading.blocks.chainTrouble()).toBeUndefined();
-      await world.clock.advance(10_000);
-      expect(reading.blocks.chainTrouble()).toBeDefined();
-      expect(world.nodes.faults()).not.toContain('a lied');
     });
 
     it('is certain within ten seconds while a node does not answer at all', async () => {

@@ -1,16 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  decodeBlock,
-  decodeBlockMessage,
-  decodeBlockResponse,
-  decodeSubscribeBlocksResponse,
-  encodeBlock,
-  WireError,
-  WireWriter,
-  ZERO_ID,
-  type Block,
-} from '../../../src/flow/index.js';
+import { decodeBlock, decodeBlockMessage, decodeBlockResponse } from '../../../src/flow/index.js';
+import { decodeSubscribeBlocksResponse, encodeBlock, WireError } from '../../../src/flow/index.js';
+import { WireWriter, ZERO_ID } from '../../../src/flow/index.js';
+import type { Block } from '../../../src/flow/index.js';
 import { block, blockFields, bytes, choices, loadMessages, scrambled } from '../../support/flowWire.js';
 
 const messages = loadMessages();

@@ -1,14 +1,8 @@
 import { sha3_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  identifierBytes,
-  parseIdentifier,
-  sha3,
-  toIdentifier,
-  WireError,
-  ZERO_ID,
-} from '../../../src/flow/index.js';
+import { identifierBytes, parseIdentifier, sha3, toIdentifier, WireError } from '../../../src/flow/index.js';
+import { ZERO_ID } from '../../../src/flow/index.js';
 import { bytes, identifier } from '../../support/flowWire.js';
 
 describe('identifiers', () => {

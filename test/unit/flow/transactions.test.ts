@@ -3,15 +3,9 @@ import { RLP } from '@ethereumjs/rlp';
 import { sha3_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  collectionIdOf,
-  decodeTransaction,
-  encodeTransaction,
-  transactionId,
-  WireError,
-  type Transaction,
-  type TransactionSignature,
-} from '../../../src/flow/index.js';
+import { collectionIdOf, decodeTransaction, encodeTransaction } from '../../../src/flow/index.js';
+import { transactionId, WireError } from '../../../src/flow/index.js';
+import type { Transaction, TransactionSignature } from '../../../src/flow/index.js';
 import { choices, loadMessages, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
 
 const hex = (text: string): Buffer => Buffer.from(text, 'hex');

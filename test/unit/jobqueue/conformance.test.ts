@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { JobConsumer, MemoryProgress, WorkSignal } from '../../../src/jobqueue/index.js';
-import { Bench, range, settle } from './bench.js';
-import type { BenchOptions } from './bench.js';
+import { WorkSignal } from '../../../src/jobqueue/index.js';
+import { Bench, range, settle, type BenchOptions } from './bench.js';
 
 /** Written as in docs/jobqueue.md: `+n` appears, `n*` is done; `stop` and `check` are what they say. */
 async function act(bench: Bench, steps: string): Promise<void> {
@@ -94,46 +93,26 @@ describe('conformance of the job queue', () => {
     const wakeUp = new WorkSignal();
     let release: () => void = () => undefined;
     const gate = new Promise<void>((resolve) => (release = resolve));
-    let headReads = 0;
-    const queue = new JobConsumer(
-      { maxProcessing: 3, maxSearchAhead: 0 },
-      {
-        wakeUp,
-        progress: { processedIndex: () => gate.then(() => 0) },
-        jobs: { head: () => ((headReads += 1), 0), atIndex: () => undefined },
-        worker: { run: () => undefined },
-      },
-    );
+    const bench = new Bench({ wakeUp, progress: { processedIndex: () => gate.then(() => 0) } });
     const stop = new AbortController();
-    const ended = queue.run(stop.signal);
+    const ended = bench.consumer.run(stop.signal);
     for (let i = 0; i < 5; i += 1) wakeUp.notify();
     await settle();
-    expect(headReads).toBe(0);
+    expect(bench.headReads).toBe(0);
     release();
-    await queue.ready;
-    expect(headReads).toBe(1);
+    await bench.consumer.ready;
+    expect(bench.headReads).toBe(1);
     await settle();
-    expect(headReads).toBe(2);
+    expect(bench.headReads).toBe(2);
     stop.abort();
     await ended;
   });
 
   it('27: the runner rejects with it, without waiting for the jobs that hang', async () => {
-    const wakeUp = new WorkSignal();
-    const queue = new JobConsumer(
-      { maxProcessing: 3, maxSearchAhead: 0 },
-      {
-        wakeUp,
-        progress: new MemoryProgress(),
-        jobs: { head: () => 2, atIndex: (index) => ({ id: String(index) }) },
-        worker: {
-          run: async (job) => {
-            if (job.id === '2') throw new Error('boom');
-            await new Promise(() => undefined);
-          },
-        },
-      },
-    );
-    await expect(queue.run(new AbortController().signal)).rejects.toThrow('boom');
+    const work = ({ index }: { readonly index: number }): Promise<void> =>
+      index === 2 ? Promise.reject(new Error('boom')) : new Promise(() => undefined);
+    const bench = new Bench({ work });
+    bench.available = 2;
+    await expect(bench.consumer.run(new AbortController().signal)).rejects.toThrow('boom');
   });
 });

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { JobNotReadableError, MemoryProgress } from '../../../src/jobqueue/index.js';
-import { Bench, jobAt, range, settle } from './bench.js';
-import type { BenchOptions } from './bench.js';
+import { Bench, jobAt, range, settle, type BenchOptions } from './bench.js';
 
 describe('JobConsumer', () => {
   it.each([
@@ -105,24 +104,6 @@ describe('JobConsumer', () => {
       expect(bench.P).toBe(progress);
     },
   );
-
-  it('waits for hooks and reads that are asynchronous, and loses nothing that is done meanwhile', async () => {
-    let open: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => (open = resolve));
-    const bench = await new Bench({
-      read: async (index) => {
-        await Promise.resolve();
-        return index <= 3 ? jobAt(index) : undefined;
-      },
-      hooks: { pre: (job) => (job.index === 1 ? gate : undefined) },
-    }).start();
-    await bench.push(3);
-    await bench.finish(1, 2, 3);
-    expect(bench.P).toBe(0);
-    open();
-    await settle();
-    expect(bench.P).toBe(3);
-  });
 
   describe('with a progress that its owner moves', () => {
     async function owned() {

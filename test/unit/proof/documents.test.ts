@@ -1,17 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { toIdentifier } from '../../../src/flow/index.js';
-import type { Identifier } from '../../../src/flow/index.js';
-import {
-  BlockHasher,
-  BlockProver,
-  checkDocument,
-  loadCertificates,
-  preimagesOf,
-  readHeader,
-} from '../../../src/proof/index.js';
-import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
+import { toIdentifier, type Identifier } from '../../../src/flow/index.js';
+import { BlockHasher, BlockProver, checkDocument, loadCertificates } from '../../../src/proof/index.js';
+import { preimagesOf, readHeader } from '../../../src/proof/index.js';
 import type { Committee, VerifyCertificate } from '../../../src/proof/index.js';
+import { readProtocolState } from '../../../src/proof/committee/protocolState.js';
 import { bothCheckers } from '../../support/bothCheckers.js';
 import { seededRandom } from '../../support/seededRandom.js';
 

@@ -1,11 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countHeights, LocalWorkSource } from '../../../src/ranges/index.js';
+import { countHeights, LocalWorkSource, type RangeJob } from '../../../src/ranges/index.js';
 import { FAILURES_BEFORE_DISPUTE } from '../../../src/ranges/plans.js';
-import type { RangeJob } from '../../../src/ranges/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
-import { joined } from '../../../src/storage/index.js';
-import type { HeightRange } from '../../../src/storage/index.js';
+import { joined, type HeightRange } from '../../../src/storage/index.js';
 import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { MemoryRanges } from '../../support/memoryRanges.js';
 import { RecordingLogger } from '../../support/recordingLogger.js';
@@ -217,10 +215,7 @@ describe('whatever happens', () => {
     { weight: 6, arbitrary: fc.constant('finish' as const) },
     { weight: 3, arbitrary: fc.constant('some' as const) },
     ...(['fail', 'over', 'pause', 'resume', 'plan', 'cancel', 'restart', 'wait', 'redrive'] as const).map(
-      (arbitrary) => ({
-        weight: 1,
-        arbitrary: fc.constant(arbitrary),
-      }),
+      (arbitrary) => ({ weight: 1, arbitrary: fc.constant(arbitrary) }),
     ),
   );
 

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { common, countHeights } from '../../../src/ranges/index.js';
 import { cutNext, lacking } from '../../../src/ranges/planner.js';
-import { joined } from '../../../src/storage/index.js';
-import type { HeightRange } from '../../../src/storage/index.js';
+import { joined, type HeightRange } from '../../../src/storage/index.js';
 
 const TOP = 60;
 const range = fc

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RangeRunner } from '../../../src/ranges/index.js';
+import { countWorkers, RangeRunner } from '../../../src/ranges/index.js';
 import type { RangeJob, RangeLine, RangeOutcome, WorkSource } from '../../../src/ranges/index.js';
 import { RangeLostError, StorageError } from '../../../src/storage/index.js';
 import type { FoundDamage, RangeStore } from '../../../src/storage/index.js';
@@ -199,4 +199,14 @@ describe('the runner of ranges', () => {
     expect(said).toEqual(['0 released']);
     await end();
   });
+});
+
+it('counts the processes that share a store: those that live, those that went silent, those that stopped', () => {
+  const workers = [
+    { state: 'running', isAlive: true },
+    { state: 'ready', isAlive: true },
+    { state: 'running', isAlive: false },
+    { state: 'stopped', isAlive: false },
+  ] as const;
+  expect(Object.fromEntries(countWorkers(workers))).toEqual({ live: 2, silent: 1, stopped: 1 });
 });
