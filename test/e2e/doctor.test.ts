@@ -340,6 +340,15 @@ describe('doctor, where a database holds the index', () => {
     expect(await runDaemonHere([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
     const after = await examined(start);
     expect(after.saying('store', 'ok')).toMatch(new RegExp(`heights 0 to ${HEAD}, .* pg-boss schema \\d+`));
+    const daemon = await startDaemon(start);
+    daemon.program.child.kill('SIGSTOP');
+    const stopped = await examined(start);
+    expect([stopped.code, stopped.saying('store', 'problem')]).toEqual([
+      69,
+      expect.stringMatching(/^Process \d+ is the daemon of .*, and does not answer\..*-CONT/),
+    ]);
+    await daemon.program.stop('SIGKILL');
+    expect((await examined(start)).code).toBe(0);
     const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
     expect(nowhere.code).toBe(74);
     expect(nowhere.saying('store', 'problem')).toContain('127.0.0.1:1');

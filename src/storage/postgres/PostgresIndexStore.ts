@@ -314,7 +314,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const known = this.#mark;
     const mark = await readMark(this.#database);
     if (this.#leading !== undefined && mark.epoch > this.#leading.fence.epoch)
-      this.#leading.replaced.abort(replacement());
+      this.#leading.replaced.abort(new AbortError('another process has taken over'));
     const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
     if (!isSame && !(await this.#inTurn(() => this.#takeOver()))) return undefined;
@@ -383,9 +383,18 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       leading.line.assertIdle();
       await write(leading.line);
     } catch (error) {
-      if (error instanceof StorageError && error.kind === 'locked') leading.replaced.abort(replacement());
+      if (error instanceof StorageError && error.kind === 'locked')
+        leading.replaced.abort(new AbortError(await this.#whyRefused(leading.fence)));
       throw error;
     }
+  }
+
+  /** Why the database refuses what the leader writes. Expected errors: `StorageError`. */
+  async #whyRefused({ epoch }: Fence): Promise<string> {
+    return (await readMark(this.#database.patient)).epoch > epoch
+      ? 'another process has taken over'
+      : 'an older copy of the database has taken its place, without writes that it had confirmed (a failover to a replica ' +
+          'that was behind, or a restore): what it lacks is fetched again';
   }
 
   async end(): Promise<void> {
@@ -395,10 +404,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     await this.#database.close();
     await this.#watching;
   }
-}
-
-function replacement(): AbortError {
-  return new AbortError('another process leads now');
 }
 
 /** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */

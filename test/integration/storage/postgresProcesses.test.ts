@@ -87,6 +87,7 @@ describe('a store on PostgreSQL that several processes have', () => {
     await leader.shared.lead();
     await leader.commit(batchOf(at(14)));
     await until(() => term.aborted);
+    expect(String(term.reason)).toMatch(/another process has taken over/);
   });
 
   it('is whole where an older copy without its partitions takes its place, like a replica that was behind', async () => {
@@ -105,6 +106,7 @@ describe('a store on PostgreSQL that several processes have', () => {
       for (const statement of statements) await asAdmin(server, statement);
       await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     };
+    const term = await leader.shared.lead();
     await alone(`CREATE DATABASE ${name}_older TEMPLATE ${name}`);
     await leader.commit(batchOf(first!, second!));
     await alone(
@@ -113,6 +115,7 @@ describe('a store on PostgreSQL that several processes have', () => {
       `DROP DATABASE ${name}_lost`,
     );
     await expect(leader.commit(batchOf(third!))).rejects.toMatchObject({ kind: 'locked' });
+    expect(String(term.reason)).toMatch(/an older copy of the database has taken its place/);
     await leader.shared.lead();
     expect(leader.latestIndexedHeight()).toBe(9);
     for (const block of [first!, second!, third!]) await leader.commit(batchOf(block));
