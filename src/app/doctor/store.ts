@@ -57,14 +57,10 @@ export async function checkReplica(
   if (api.store === undefined) return [];
   const { surveyDatabase } = await loadPostgres();
   const { isReplica, place } = await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
-  const advice = 'name a streaming replica of the store, or leave --api-store out';
-  return isReplica
-    ? []
-    : [
-        warning(
-          `api.store, ${place}, is not a replica and does not receive what the store is given; ${advice}.`,
-        ),
-      ];
+  const trouble =
+    `api.store, ${place}, is not a replica and does not receive what the store is given; name a streaming replica of the ` +
+    'store, or leave --api-store out.';
+  return isReplica ? [] : [warning(trouble)];
 }
 
 /** As the running daemon tells them, else the files; nothing where neither does. Expected errors: `OperatorError` of who holds them. */

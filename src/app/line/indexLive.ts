@@ -1,13 +1,6 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { Term } from '../../ranges/index.js';
-import {
-  abortReason,
-  childOf,
-  messageOf,
-  orAborted,
-  programVersion,
-  wasAborted,
-} from '../../runtime/index.js';
+import { childOf, orAborted, programVersion, wasAborted } from '../../runtime/index.js';
 import { SCHEMA_VERSION, StorageError } from '../../storage/index.js';
 import type { IndexStore } from '../../storage/index.js';
 import { buildLine } from './buildLine.js';
@@ -79,15 +72,14 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
       try {
         await follow(lost.signal);
       } catch (error) {
-        if (!wasAborted(error, lost.signal) && !isReplaced(error)) throw error;
+        if (!wasAborted(error, lost.signal)) throw error;
       } finally {
         lost.abort();
       }
-      return itsTerm.lost.aborted ? 'the lead was not kept up' : abortReason(lost.signal).message;
     } catch (error) {
       if (!isReplaced(error)) throw error;
-      return messageOf(error);
     }
+    return itsTerm.lost.aborted ? 'the lead was not kept up' : 'another process, or an older copy, took over';
   };
 
   /** Ends the line, and lets another process lead. Idempotent. */

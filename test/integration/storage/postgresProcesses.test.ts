@@ -5,7 +5,7 @@ import { asAdmin, countIn, lockHeld, rowsOf } from '../../support/postgresServer
 import { until } from '../../support/program.js';
 import { batchOf, makeBlock, makeChain, plainChain, seededCollection } from '../../support/storeBlocks.js';
 import { begin } from '../../support/storeDirectory.js';
-import { usePostgres } from '../../support/storeKinds.js';
+import { parts, usePostgres } from '../../support/storeKinds.js';
 import { commitThrough, fill, range } from '../../support/ranges.js';
 
 const chain = plainChain(10, 30, 2);
@@ -50,7 +50,8 @@ describe('a store on PostgreSQL that several processes have', () => {
     await commitThrough(leader, chain, 14);
     const faults = await postgres.faultsBefore(url);
     const watching = await postgres.open(faults.url, { isFollower: true });
-    const unaware = await postgres.open(faults.url, { isFollower: true });
+    const its = parts();
+    const unaware = await postgres.opening(faults.url, {}, its);
     await until(() => watching.latestIndexedHeight() === 14 && unaware.latestIndexedHeight() === 14);
     await faults.down();
     await leader.rewind(12);
@@ -68,6 +69,8 @@ describe('a store on PostgreSQL that several processes have', () => {
     await until(() => watching.latestIndexedHeight() === 17);
     await watching.shared.lead();
     expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
+    const told = its.logger.records.find(({ message }) => /blocks are gone/.test(message));
+    expect(told?.fields).toEqual({ had: 14, latestIndexedHeight: 16 });
   });
 
   it('is written by the one that leads last, which knows all that was written before', async () => {
@@ -87,7 +90,6 @@ describe('a store on PostgreSQL that several processes have', () => {
     await leader.shared.lead();
     await leader.commit(batchOf(at(14)));
     await until(() => term.aborted);
-    expect(String(term.reason)).toMatch(/another process has taken over/);
   });
 
   it('is whole where an older copy without its partitions takes its place, like a replica that was behind', async () => {
@@ -106,7 +108,6 @@ describe('a store on PostgreSQL that several processes have', () => {
       for (const statement of statements) await asAdmin(server, statement);
       await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     };
-    const term = await leader.shared.lead();
     await alone(`CREATE DATABASE ${name}_older TEMPLATE ${name}`);
     await leader.commit(batchOf(first!, second!));
     await alone(
@@ -115,7 +116,6 @@ describe('a store on PostgreSQL that several processes have', () => {
       `DROP DATABASE ${name}_lost`,
     );
     await expect(leader.commit(batchOf(third!))).rejects.toMatchObject({ kind: 'locked' });
-    expect(String(term.reason)).toMatch(/an older copy of the database has taken its place/);
     await leader.shared.lead();
     expect(leader.latestIndexedHeight()).toBe(9);
     for (const block of [first!, second!, third!]) await leader.commit(batchOf(block));
