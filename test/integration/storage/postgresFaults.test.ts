@@ -391,7 +391,6 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
           const locking = await lockHeld(url, 'SELECT FROM flow_store.store FOR UPDATE');
           const written = store.commit(batchOf(at(10)));
           const named = `.*: it waits for a lock that process ${locking.pid} holds`;
-          // At first, and once the server has ended the wait.
           for (const what of ['not answered for', 'lock timeout'])
             await until(() => new RegExp(what + named).test(store.trouble() ?? ''));
           await locking.release();
