@@ -1,4 +1,4 @@
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { redirectLibraryLogs } from '../access/index.js';
 import type { NodeMetadata, OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
@@ -21,7 +21,7 @@ import { tellPlan } from './firstContact.js';
 import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
-import { removeDaemonRecord, storePathOf } from './lifecycle/daemonRecord.js';
+import { RECORD_FILE, removeIfPossible, storePathOf } from './lifecycle/daemonRecord.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
@@ -187,8 +187,8 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const upstream = openUpstream(config, { ...own, ...outside, store });
   if (isFinished(config, upstream)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
-    // The store is locked; a database may serve others from this directory.
-    if (config.store === undefined) removeDaemonRecord(dataDir);
+    // What a killed daemon left. The store is locked; a database may serve others from this directory.
+    if (config.store === undefined) removeIfPossible(join(dataDir, RECORD_FILE));
     // A service that ends without having been ready counts as failed.
     notifier?.ready();
     return;

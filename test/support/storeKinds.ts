@@ -69,9 +69,10 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
       readonly waitMs?: number;
       readonly patienceMs?: number;
     } = {},
+    its = parts(),
   ) => {
     const { PostgresIndexStore } = await loadPostgres();
-    return closing.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN, ...how }, parts()));
+    return closing.later(PostgresIndexStore.open({ url, chainId: TEST_CHAIN, ...how }, its));
   };
   /** It leads, unless it is a follower or to be read. */
   const open = async (

@@ -1,8 +1,9 @@
-import { stat } from 'node:fs/promises';
+import { access, constants, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatCount, formatSize } from '../../observability/index.js';
 import { countHeights } from '../../ranges/index.js';
+import { hasCode } from '../../storage/index.js';
 import { diskRoomOf, whyNoRoom } from '../lifecycle/diskRoom.js';
 import type { StoredHeights } from './store.js';
 import { ok, problem, those, warning } from './verdicts.js';
@@ -44,9 +45,14 @@ export async function checkDisk(
   const room = await diskRoomOf(place);
   const { freeBytes, type } = room;
   const unfit = UNFIT[type >>> 0];
-  const unfitting =
-    unfit !== undefined &&
-    warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`);
+  const denied: unknown = await access(place, constants.W_OK).catch((error: unknown) => error);
+  const unfitting = hasCode(denied, 'EROFS')
+    ? problem(
+        'storage',
+        `The file system of ${dataDir} is read-only: remount it writable, and see the system log for why.`,
+      )
+    : unfit !== undefined &&
+      warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`);
   const noRoom = whyNoRoom(dataDir, room, { minFreeBytes, isPaused: false });
   if (noRoom !== undefined) return those(unfitting, problem('storage', `Indexing is paused: ${noRoom}.`));
   const hardly = whyNoRoom(dataDir, room, { minFreeBytes, isPaused: true });
@@ -61,7 +67,7 @@ export async function checkDisk(
   const perBlock = isMeasured ? stored.bytes / heights : USUAL_BLOCK_BYTES;
   const measured = isMeasured
     ? `measured over ${formatCount(heights)} heights`
-    : 'assuming 5 collections of 10 transactions, because too little is indexed to measure';
+    : 'assuming 5 collections of 10 transactions: too little is indexed to measure, or a daemon has it open';
   const neededBytes = heightsToCome * perBlock;
   const days = Math.floor((usableBytes - neededBytes) / (perBlock * BLOCKS_PER_DAY));
   const toCome = heightsToCome === 1 ? '1 height' : `${formatCount(heightsToCome)} heights`;

@@ -3,7 +3,7 @@ import { isLoopback } from '../../api/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import { inShell } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { expiryOf, leafOf, readCertificate } from '../guard/certificate.js';
+import { leafOf, readCertificate } from '../guard/certificate.js';
 import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
@@ -85,8 +85,8 @@ export function checkCertificate(
   const { certificateFile, clientCaFile, keyFile = certificateFile } = api.tls;
   if (!roles.includes('api') || certificateFile === undefined || keyFile === undefined) return [];
   const leaf = leafOf(readCertificate(certificateFile, { clientCaFile, keyFile }));
-  const days = Math.floor((expiryOf(leaf).getTime() - clock.now()) / DAY_MS);
-  const until = expiryOf(leaf).toISOString();
+  const days = Math.floor((Date.parse(leaf.validTo) - clock.now()) / DAY_MS);
+  const until = new Date(leaf.validTo).toISOString();
   const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
   const what = `The certificate in ${certificateFile}`;
   const isEarly = Date.parse(leaf.validFrom) > clock.now();

@@ -1,18 +1,21 @@
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatSize, silentLogger } from '../../observability/index.js';
-import { OperatorError } from '../../runtime/index.js';
+import { maskedEndpoint, OperatorError } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { loadPostgres, lockHolder, rangesInWords, surveyStore } from '../../storage/index.js';
 import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
-import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { ok, those, warning } from './verdicts.js';
+import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { ok, problem, those, warning } from './verdicts.js';
 import type { Finding } from './verdicts.js';
 
 /** Above this share of its connections in use, a server may refuse the next one. */
 const CONNECTIONS_SHARE = 0.8;
 /** Every batch waits for a few round trips. */
 const SLOW_ROUND_TRIP_MS = 20;
+
+const HANGS =
+  'A daemon hangs or is stopped: if "ps -o stat= -p PID" prints T, use "kill -CONT PID"; if it prints D, its disk hangs.';
 
 /** What other checks need to know about the store. */
 export interface StoredHeights {
@@ -38,7 +41,12 @@ export async function lookAtStore(
     return { stored: await heightsInDirectory({ dataDir, chainId }, { clock, status }), found: [] };
   const { surveyDatabase } = await loadPostgres();
   const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
-  return { stored: survey.store ?? nothingStored, found: [...checkServer(survey), ok(describe(survey))] };
+  const record = readDaemonRecord(dataDir);
+  const answers = record?.store !== maskedEndpoint(store) || record.api === undefined || (await status());
+  const silence = `Process ${record?.pid} is the daemon of ${dataDir}, and does not answer. ${HANGS}`;
+  const silent = !answers && daemonRuns(dataDir) && problem('no_daemon', silence);
+  const found = those(silent, ...checkServer(survey), ok(describe(survey)));
+  return { stored: survey.store ?? nothingStored, found };
 }
 
 /** Whether what readers use receives what the store is given. Expected errors: as `lookAtStore`. */
@@ -49,14 +57,10 @@ export async function checkReplica(
   if (api.store === undefined) return [];
   const { surveyDatabase } = await loadPostgres();
   const { isReplica, place } = await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
-  const advice = 'name a streaming replica of the store, or leave --api-store out';
-  return isReplica
-    ? []
-    : [
-        warning(
-          `api.store, ${place}, is not a replica and does not receive what the store is given; ${advice}.`,
-        ),
-      ];
+  const trouble =
+    `api.store, ${place}, is not a replica and does not receive what the store is given; name a streaming replica of the ` +
+    'store, or leave --api-store out.';
+  return isReplica ? [] : [warning(trouble)];
 }
 
 /** As the running daemon tells them, else the files; nothing where neither does. Expected errors: `OperatorError` of who holds them. */
@@ -71,8 +75,7 @@ async function heightsInDirectory(
   if (holder !== undefined)
     throw new OperatorError(
       'storage',
-      `The store in ${dataDir} is in use by ${holder}, and no daemon answers there. Wait for a command to end. A daemon hangs or ` +
-        'is stopped: if "ps -o stat= -p PID" prints T, use "kill -CONT PID"; if it prints D, its disk hangs.',
+      `The store in ${dataDir} is in use by ${holder}, and no daemon answers there. Wait for a command to end. ${HANGS}`,
     );
   try {
     return await surveyStore({ path, chainId }, { clock, logger: silentLogger });

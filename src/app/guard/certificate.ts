@@ -58,10 +58,6 @@ export function leafOf({ certificate }: TlsIdentity): X509Certificate {
   return new X509Certificate(certificate);
 }
 
-export function expiryOf({ validTo }: X509Certificate): Date {
-  return new Date(validTo);
-}
-
 function firstOf(text: string, file: string, setting: string): X509Certificate {
   return attempt(
     () => new X509Certificate(text),

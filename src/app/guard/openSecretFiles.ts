@@ -8,7 +8,7 @@ import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { Listeners, OperatorError, sleep } from '../../runtime/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { expiryOf, leafOf, readCertificate } from './certificate.js';
+import { leafOf, readCertificate } from './certificate.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from './nodeMetadata.js';
 import type { MetadataByNode } from './nodeMetadata.js';
 import { readTokens } from './tokens.js';
@@ -40,7 +40,7 @@ export async function openSecretFiles(
       kind: 'certificate',
       paths: [file, tls.keyFile, tls.clientCaFile].filter((each) => each !== undefined),
       read: () => readCertificate(file, tls),
-      describe: (identity) => ({ expires: expiryOf(leafOf(identity)).toISOString() }),
+      describe: (identity) => ({ expires: new Date(leafOf(identity).validTo).toISOString() }),
     }),
   );
   const tokens = await ifNamed(isServed && tokensFile, (file) =>
@@ -87,7 +87,7 @@ export async function openSecretFiles(
     }
     toldUnknown = unknown;
     const own = leaf();
-    if (own !== undefined) metrics.certificateExpires.set(expiryOf(own).getTime() / 1_000);
+    if (own !== undefined) metrics.certificateExpires.set(Date.parse(own.validTo) / 1_000);
   };
   const checkDates = (): void => {
     const { fingerprint256, validFrom, validTo } = leaf() ?? {};

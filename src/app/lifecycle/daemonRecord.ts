@@ -40,7 +40,7 @@ export interface DaemonRecord {
   readonly control?: string;
 }
 
-const RECORD_FILE = 'daemon.json';
+export const RECORD_FILE = 'daemon.json';
 const STORE_FOLDER = 'index';
 /** How often to look whether a file by which commands find the daemon is still there. */
 const LOOK_EVERY_MS = 10_000;
@@ -100,11 +100,6 @@ export async function whenRemoved(
     signal.throwIfAborted();
     if (hasCode(found, 'ENOENT')) action();
   }
-}
-
-/** Removes the record that a daemon left when it was killed. Call it only while no other can run on this directory. */
-export function removeDaemonRecord(dataDir: string): void {
-  removeIfPossible(join(dataDir, RECORD_FILE));
 }
 
 /** Removes what does no harm where it stays: on a disk that is read-only by now, it does. */

@@ -79,7 +79,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     } catch (error) {
       if (!isReplaced(error)) throw error;
     }
-    return itsTerm.lost.aborted ? 'the lead was not kept up' : 'another process has taken over';
+    return itsTerm.lost.aborted ? 'the lead was not kept up' : 'another process, or an older copy, took over';
   };
 
   /** Ends the line, and lets another process lead. Idempotent. */

@@ -1,6 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
-import { AbortError, Listeners } from '../../runtime/index.js';
+import type { Logger } from '../../observability/index.js';
+import { Listeners } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
 import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
@@ -70,6 +71,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   readonly shared: SharedStore = this;
   readonly #database: PostgresDatabase;
   readonly #changes = new Listeners();
+  readonly #logger: Logger;
   readonly #options: PostgresIndexStoreOptions;
   readonly #parts: Pick<LineParts, 'database' | 'scripts'>;
   readonly #holds: ReturnType<typeof proofChecker>;
@@ -94,6 +96,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const { accounts = true, isReadOnly = false } = options;
     super(postgresSource(database.patient), dependencies);
     this.#database = database;
+    this.#logger = dependencies.logger;
     this.#options = options;
     this.#parts = { database, scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
@@ -235,7 +238,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   removeAbove(height: number): Promise<void> {
     return this.#inTurn(async () => {
       await this.#write((line) => line.write((session) => forgetAbove(session, height)));
-      await this.#read();
+      await this.#read('after our rewind');
     });
   }
 
@@ -313,8 +316,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   async #look(): Promise<undefined> {
     const known = this.#mark;
     const mark = await readMark(this.#database);
-    if (this.#leading !== undefined && mark.epoch > this.#leading.fence.epoch)
-      this.#leading.replaced.abort(replacement());
+    if (this.#leading !== undefined && mark.epoch > this.#leading.fence.epoch) this.#leading.replaced.abort();
     const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
     if (!isSame && !(await this.#inTurn(() => this.#takeOver()))) return undefined;
@@ -337,8 +339,8 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   /** Reads everything from the database. */
-  async #read(): Promise<void> {
-    this.#load(await this.#database.persist(() => this.#loaded()));
+  async #read(when?: 'after our rewind'): Promise<void> {
+    this.#load(await this.#database.persist(() => this.#loaded()), when);
   }
 
   #loaded(): Promise<Loaded> {
@@ -347,8 +349,12 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   /** Takes over everything that was read from the database. */
-  #load({ book, isRewound }: Loaded): void {
+  #load({ book, isRewound }: Loaded, when?: 'after our rewind'): void {
     if (isRewound) this.#rewinds += 1;
+    if (isRewound && when === undefined) {
+      const fields = { had: this.latestIndexedHeight(), latestIndexedHeight: book?.live.latestIndexedHeight };
+      this.#logger.warn(fields, 'blocks are gone: the store was rewound, or an older copy took its place');
+    }
     this.#book = book && { ...book, open: this.ranges.known(book.open) };
   }
 
@@ -383,7 +389,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       leading.line.assertIdle();
       await write(leading.line);
     } catch (error) {
-      if (error instanceof StorageError && error.kind === 'locked') leading.replaced.abort(replacement());
+      if (error instanceof StorageError && error.kind === 'locked') leading.replaced.abort();
       throw error;
     }
   }
@@ -395,10 +401,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     await this.#database.close();
     await this.#watching;
   }
-}
-
-function replacement(): AbortError {
-  return new AbortError('another process leads now');
 }
 
 /** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */

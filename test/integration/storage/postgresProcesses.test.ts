@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { RangeLostError, type BackfillPlan, type BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin, batchOf, begin, commitThrough, countIn, fill, lockHeld } from '../../support/index.js';
 import { makeBlock, makeChain, plainChain, range, rowsOf, seededCollection } from '../../support/index.js';
-import { until, usePostgres } from '../../support/index.js';
+import { parts, until, usePostgres } from '../../support/index.js';
 
 const chain = plainChain(10, 30, 2);
 const at = (height: number) => chain[height - 10]!;
@@ -46,7 +46,8 @@ describe('a store on PostgreSQL that several processes have', () => {
     await commitThrough(leader, chain, 14);
     const faults = await postgres.faultsBefore(url);
     const watching = await postgres.open(faults.url, { isFollower: true });
-    const unaware = await postgres.open(faults.url, { isFollower: true });
+    const its = parts();
+    const unaware = await postgres.opening(faults.url, {}, its);
     await until(() => watching.latestIndexedHeight() === 14 && unaware.latestIndexedHeight() === 14);
     await faults.down();
     await leader.rewind(12);
@@ -64,6 +65,8 @@ describe('a store on PostgreSQL that several processes have', () => {
     await until(() => watching.latestIndexedHeight() === 17);
     await watching.shared.lead();
     expect([watching, unaware].map((store) => store.rewinds())).toEqual([1, 1]);
+    const said = its.logger.of('warn').map(({ fields }) => fields);
+    expect(said).toContainEqual({ had: 14, latestIndexedHeight: 16 });
   });
 
   it('is written by the one that leads last, which knows all that was written before', async () => {

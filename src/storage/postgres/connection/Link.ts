@@ -164,6 +164,8 @@ export class Link implements WriteSession {
       return answer;
     } catch (error) {
       const isSaid = error instanceof pg.DatabaseError;
+      // Of a wait that took too long the server does not say for whom.
+      if (isSaid && /^(?:55P03|57014)/.test(error.code ?? '')) error.message += silence.lock;
       throw this.#fault(silence.end() ?? (isSaid ? error : (client.lastFault ?? error)));
     } finally {
       silence.end();

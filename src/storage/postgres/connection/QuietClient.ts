@@ -9,7 +9,8 @@ import { messageOf } from '../../../runtime/index.js';
  */
 export class QuietClient extends pg.Client {
   #isConnected = false;
-  #lastFault: Error | undefined;
+  /** What ended the connection while nothing was asked on it; the next statement only learns that it has ended. */
+  lastFault: Error | undefined;
 
   constructor(config?: pg.ClientConfig) {
     super(config);
@@ -24,18 +25,13 @@ export class QuietClient extends pg.Client {
     // The server refuses to sign in, or this side does: it has no password, or not the way that is asked for.
     connection.on('errorMessage', closeRefused).on('error', closeRefused);
     this.on('connect', () => (this.#isConnected = true));
-    this.on('error', (fault) => (this.#lastFault ??= fault));
+    this.on('error', (fault) => (this.lastFault ??= fault));
   }
 
   /** Bytes that have come. */
   get received(): number {
     const { stream } = this.connection;
     return stream instanceof Socket ? stream.bytesRead : 0;
-  }
-
-  /** What ended the connection while nothing was asked on it; the next statement only learns that it has ended. */
-  get lastFault(): Error | undefined {
-    return this.#lastFault;
   }
 }
 

@@ -24,7 +24,7 @@ interface Look {
 /** Only the processes of the same user are visible in full, and may be ended. */
 const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DISTINCT FROM 'Client' AS works,
     concat_ws(' ', query_start, state_change, bytes_processed) AS mark,
-    (SELECT coalesce(string_agg(concat_ws(' ', holder.pid, holder.application_name), ', '), '')
+    (SELECT coalesce(string_agg(concat_ws(' ', holder.pid, nullif(holder.application_name, '')), ', '), '')
       FROM pg_stat_activity AS holder WHERE holder.pid = ANY (pg_blocking_pids(asked.pid))) AS holders
   FROM pg_stat_activity AS asked LEFT JOIN pg_stat_progress_copy USING (pid)
   WHERE asked.pid = $1 AND asked.usename = session_user`;
@@ -61,7 +61,12 @@ export class Silence {
     if (this.#state !== 'silent' && !isDoubtful && !isNamed) return undefined;
     const what = this.#text.trim().replace(/\s+/g, ' ').slice(0, SHOWN_LENGTH);
     const words = `the database has not answered for ${Math.floor((nowMs - this.#sinceMs) / 1_000)} s on ${what}`;
-    return isNamed ? `${words}: it waits for a lock that process ${this.#holders} holds` : words;
+    return isNamed ? `${words}${this.lock}` : words;
+  }
+
+  /** Whose lock it waits for, to follow what is said; empty while none is known. */
+  get lock(): string {
+    return this.#holders && `: it waits for a lock that process ${this.#holders} holds`;
   }
 
   /** Call it when the statement has ended. Returns the error if it has ended because nothing came. */

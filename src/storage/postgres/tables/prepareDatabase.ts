@@ -35,11 +35,7 @@ interface StoreRow {
  */
 export async function prepareDatabase(
   database: PostgresDatabase,
-  {
-    chainId,
-    create,
-    isReadOnly = false,
-  }: { readonly chainId: string; readonly create: boolean; readonly isReadOnly?: boolean },
+  { chainId, create, isReadOnly }: Readonly<{ chainId: string; create: boolean; isReadOnly: boolean }>,
 ): Promise<void> {
   await database.requireSessions();
   await checkServer(database);
@@ -65,11 +61,10 @@ export async function prepareDatabase(
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });
   if (isReadOnly) return;
-  if (!row.hasEvidence) {
+  if (!row.hasEvidence)
     await make(database, 'evidence', async (session) => {
-      for (const text of PROOF_STATEMENTS) await session.query({ text });
+      await session.query({ text: PROOF_STATEMENTS.join(';\n') });
     });
-  }
   await make(database, 'store', makeViews);
   if (!row.hasHeals)
     await database.query({
