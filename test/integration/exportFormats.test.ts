@@ -221,6 +221,7 @@ describe('a directory', () => {
   });
 
   it.each([
+    [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
     [['--output', 'x', '--format', 'csv', '--from', '1', '--to', '5'], /is below the first indexed height/],
     [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
     [['--role', 'payer'], /Add --account ADDRESS\.$/],
@@ -232,9 +233,10 @@ describe('a directory', () => {
     [['--output', 'x', '--partition', '0'], /Wrong value for --partition/],
     [['--output', '/proc/nowhere/x', '--format', 'csv'], /Cannot write .*its directory does not exist/],
   ])('%j is refused', async (flags, message) => {
-    // Where a directory is made before the refusal, it is one of the test's own.
-    const elsewhere = flags.map((flag) => (flag === 'x' ? join(scratchDirectory(), 'x') : flag));
+    const parent = scratchDirectory();
+    const elsewhere = flags.map((flag) => (flag === 'x' ? join(parent, 'x') : flag));
     expect(await refused(...elsewhere)).toMatch(message);
+    expect(readdirSync(parent)).toEqual([]);
   });
 });
 
@@ -253,6 +255,30 @@ describe('what files are made of', () => {
       expect(manifestIn(directory).sha256).toBe(fromStore.manifest.sha256);
     },
   );
+
+  it('may be heights of any one range that a daemon has', async () => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    const live = FIRST + 4;
+    served.change({
+      firstIndexed: live,
+      coverage: [
+        { from: FIRST, to: FIRST + 1 },
+        { from: live, to: LAST },
+      ],
+    });
+    const directory = scratchDirectory();
+    const at = (name: string, ...flags: string[]) => exportAt(served.port, join(directory, name), ...flags);
+    expect(await at('live')).toMatchObject({ exit: 'done' });
+    expect(await at('history', '--from', String(FIRST), '--to', String(FIRST + 1))).toMatchObject({
+      exit: 'done',
+    });
+    const begins = ['live', 'history'].map((name) => linesOf(readFileSync(join(directory, name), 'utf8'))[0]);
+    expect(begins.map((line) => line?.['height'])).toEqual([live, FIRST]);
+    const hole = `nothing is indexed at ${FIRST + 2} to ${live - 1}`;
+    for (const flags of [[], ['--format', 'csv']])
+      expect(await at('both', '--from', String(FIRST), ...flags)).toMatchObject(refusal('not_found', hole));
+    expect(readdirSync(directory).sort()).toEqual(['history', 'live']);
+  });
 
   it('does not come from a daemon that does not know how to give blocks as they are stored', async () => {
     const served = await ServedChain.start(blocks, { sealed: null });

@@ -76,6 +76,8 @@ export class HttpServer extends ListeningServer {
   readonly #app: FastifyInstance;
   readonly #write = responseWriter(this.hold);
   readonly #bulk = places(MAX_BULK_RESPONSES);
+  /** Those whose handshake has succeeded. */
+  readonly #webSockets = new WeakSet<FastifyRequest>();
   #corsOrigins: readonly string[];
 
   constructor(
@@ -279,6 +281,7 @@ export class HttpServer extends ListeningServer {
     };
     const wsHandler = (socket: WebSocket, request: FastifyRequest): void => {
       const address = request.socket.remoteAddress;
+      this.#webSockets.add(request);
       try {
         const refusal = refusalFor(request);
         if (refusal !== undefined) {
@@ -313,9 +316,11 @@ export class HttpServer extends ListeningServer {
     const { config, url } = request.routeOptions;
     const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
     const end = this.countRequest(route, { isLasting: request.ws || config.served?.kind === 'stream' });
-    // A handshake is answered past this response.
-    const unanswered = request.ws ? '101' : 'cancelled';
-    raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : unanswered));
+    raw.once('close', () => {
+      // A handshake is answered past this response, and what is wrong with one is said with 400.
+      const handshake = request.ws && (this.#webSockets.has(request) ? '101' : '400');
+      end(raw.headersSent ? String(raw.statusCode) : handshake || 'cancelled');
+    });
   }
 }
 

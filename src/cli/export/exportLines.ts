@@ -1,3 +1,5 @@
+import { lstatSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { exportedLines } from '../../api/index.js';
 import { isAbort, named, OperatorError, orAborted } from '../../runtime/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
@@ -87,11 +89,13 @@ async function fileOutput(
 ) {
   const { progress, resume, signal, tally } = parts;
   const name = named(path);
+  const isNew = lstatSync(path, { throwIfNoEntry: false }) === undefined;
   const opened = await openLocked(path, resume ? 'a+' : 'a');
   const { about, handle } = opened;
   const close = async (): Promise<void> => {
     try {
       if (about.isFile()) await explained(path, () => handle.sync());
+      if (isNew && (await handle.stat()).size === 0) await explained(path, () => rm(path));
     } finally {
       await opened.close();
     }
@@ -120,7 +124,7 @@ async function fileOutput(
         await explained(path, () => handle.appendFile(bytes));
         return true;
       },
-      /** Resolves when everything is on disk. */
+      /** Resolves when everything is on disk; a new file that nothing was written to is removed. */
       close,
     };
   } catch (error) {

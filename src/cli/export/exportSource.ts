@@ -35,7 +35,10 @@ const READ_HEIGHTS = 16;
 export interface ExportSource {
   readonly name: string;
   readonly chainId: string;
-  /** The currently readable heights, ascending; with `follow` there may be none. Asked once. */
+  /**
+   * The currently readable heights, ascending; with `follow` there may be none. An export begins at `first` unless told otherwise.
+   * Asked once.
+   */
   range(): Promise<Readonly<{ first: number; latest: number; ranges: readonly HeightRange[] }>>;
   /** A page of blocks with all their bytes, which are not hashed: at least the one at `from`, none above `to`. */
   page(range: HeightRange): Promise<readonly StoredBlock[]>;
@@ -77,11 +80,9 @@ export async function openExportSource(
     chainId: found.chainId,
     range: async () => {
       for (let status: typeof found | undefined = found; ; status = await daemonStatus(loaded)) {
-        const { firstIndexed: first = null, latestIndexed = null } = status ?? {};
-        if (first !== null && (follow || latestIndexed !== null)) {
-          const latest = latestIndexed ?? first - 1;
-          return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
-        }
+        const { firstIndexed: first = null, latestIndexed = null, coverage: ranges = [] } = status ?? {};
+        if (first !== null && (follow || latestIndexed !== null))
+          return { first, latest: latestIndexed ?? first - 1, ranges };
         await lookAgain(status && nothingIndexed());
       }
     },
@@ -206,7 +207,7 @@ export async function exportRange(
   const to = asked.to ?? (asked.follow ? ENDLESS : latest);
   const lowest = Math.min(from, to);
   const outside =
-    lowest < first
+    lowest < (ranges[0]?.from ?? first)
       ? `Height ${lowest} is below the first indexed height.`
       : asked.follow || Math.max(from, to) <= latest
         ? undefined

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, statSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { formatCount } from '../../observability/index.js';
@@ -117,13 +117,14 @@ export async function exportToDirectory(
   options: FormOptions,
   parts: ExportParts,
 ): Promise<string> {
-  await explained(path, async () => {
-    if (!existsSync(path)) await mkdir(path);
-  });
+  const isNew = !existsSync(path);
+  if (isNew) await explained(path, () => mkdir(path));
   const { close } = await openLocked(path, 'r');
   try {
     return await writePartitions(path, await manifestIn(path, asked.resume), asked, options, parts);
   } finally {
+    // Only where nothing was written; a directory that was there may be someone's mount point.
+    if (isNew) await rmdir(path).catch(() => undefined);
     await close();
   }
 }
