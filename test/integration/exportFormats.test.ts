@@ -280,6 +280,16 @@ describe('what files are made of', () => {
     expect(readdirSync(directory).sort()).toEqual(['history', 'live']);
   });
 
+  it.each(['ndjson', 'csv'])('of an index that was rewound since is told so: %s', async (format) => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    const place = join(scratchDirectory(), 'files');
+    expect(await exportAt(served.port, place, '--format', format)).toMatchObject({ exit: 'done' });
+    served.change({ latestIndexed: LAST - 2 });
+    expect(await exportAt(served.port, place, '--format', format, '--resume')).toMatchObject(
+      refusal('not_found', `holds heights to ${LAST}, but the index ends at ${LAST - 2}: it was rewound`),
+    );
+  });
+
   it('does not come from a daemon that does not know how to give blocks as they are stored', async () => {
     const served = await ServedChain.start(blocks, { sealed: null });
     const { port } = await RestNode.start((request, response) => {

@@ -35,7 +35,7 @@ export async function exportLines(
       throw wrongUse(`${file} begins at height ${first.height}, not at --from ${flags.from}.`);
     if (last !== undefined) checkNotBeyond(file, last.height, flags.to);
     // Of what the file holds, the index need have no more than the last block.
-    const range = await exportRange(source, { ...flags, from: last?.height ?? flags.from });
+    const range = await exportRange(source, flags, last && { from: last.height, to: last.height });
     if (last !== undefined) await checkSame(last, source);
     const from = first?.height ?? range.from;
     const closing = output?.closing;

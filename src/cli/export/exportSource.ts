@@ -197,13 +197,21 @@ export async function* pagesOf(
   }
 }
 
-/** The heights to export. Expected errors: those of the source; OperatorError `not_found`. */
+/**
+ * The heights to export; `held`: what is needed of those that an earlier one has written. Expected errors: those of the source;
+ * OperatorError `not_found`.
+ */
 export async function exportRange(
   source: ExportSource,
   asked: Pick<ExportFlags, 'from' | 'to' | 'follow'>,
+  held?: HeightRange,
 ): Promise<HeightRange> {
   const { first, latest, ranges } = await source.range();
-  const from = asked.from ?? first;
+  if (held !== undefined && held.to > latest && !asked.follow) {
+    const message = `The export holds heights to ${held.to}, but the index ends at ${latest}: it was rewound, or has not got that far again. Wait for it with --follow, or begin a new export.`;
+    throw new OperatorError('not_found', message);
+  }
+  const from = held?.from ?? asked.from ?? first;
   const to = asked.to ?? (asked.follow ? ENDLESS : latest);
   const lowest = Math.min(from, to);
   const outside =

@@ -158,8 +158,8 @@ async function writePartitions(
   const last = begun?.partitions.at(-1);
   const wanted = asked.from ?? begun?.from;
   // Of what the directory holds, the index need have no more than the last block, or what is written again.
-  const needed = last === undefined ? wanted : Math.min(last.to, nextFrom(last, size));
-  const range = await exportRange(source, { ...asked, from: needed ?? null });
+  const held = last && { from: Math.min(last.to, nextFrom(last, size)), to: last.to };
+  const range = await exportRange(source, { ...asked, from: wanted ?? null }, held);
   const shape: ExportShape = { chain_id: source.chainId, from: wanted ?? range.from, ...options.shape };
   const span = Math.floor(range.to / size) - Math.floor(shape.from / size);
   if (range.to < ENDLESS && span >= MAX_PARTITIONS) throw tooMany();
