@@ -3,15 +3,17 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSy
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { without } from '../../src/storage/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { duckdb } from '../support/duckdb.js';
 import { writeStore } from '../support/chainReference.js';
 import { blocks, FIRST, LAST, linesOf, useOddExports } from '../support/oddExports.js';
 import type { Line } from '../support/oddExports.js';
 import { ODD_PAYER } from '../support/oddTransactions.js';
-import { scratchDirectory } from '../support/program.js';
+import { scratchDirectory, until } from '../support/program.js';
 import { refusal } from '../support/refusal.js';
 import { RestNode } from '../support/restNode.js';
+import { scraped } from '../support/scrapedMetrics.js';
 import { ServedChain } from '../support/servedChain.js';
 import { storeFlags } from '../support/storeDump.js';
 import { runInProcess } from '../support/terminal.js';
@@ -278,6 +280,20 @@ describe('what files are made of', () => {
     for (const flags of [[], ['--format', 'csv']])
       expect(await at('both', '--from', String(FIRST), ...flags)).toMatchObject(refusal('not_found', hole));
     expect(readdirSync(directory).sort()).toEqual(['history', 'live']);
+  });
+
+  it('may have damaged heights, which are waited for until they are healed', async () => {
+    const healing = [{ from: FIRST, to: FIRST }];
+    const served = await ServedChain.start(blocks, { sealed: null }, { told: { healing } });
+    const whole = { from: FIRST, to: LAST };
+    served.change({ healing, coverage: without([whole], healing) });
+    const place = join(scratchDirectory(), 'files');
+    const ran = exportAt(served.port, place, '--format', 'csv');
+    const counted = async () => (await scraped(served.metrics)).series('api_requests_total');
+    await until(async () => (await counted()).some(({ labels }) => labels['status'] === '503'));
+    served.change({ healing: [], coverage: [whole] });
+    expect(await ran).toMatchObject({ exit: 'done' });
+    expect(manifestIn(place)).toMatchObject(whole);
   });
 
   it.each(['ndjson', 'csv'])('of an index that was rewound since is told so: %s', async (format) => {

@@ -6,7 +6,7 @@ import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
 import { formatCount } from '../../observability/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
-import { rangesInWords, verifiedBlock, without } from '../../storage/index.js';
+import { joined, rangesInWords, verifiedBlock, without } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
@@ -80,7 +80,14 @@ export async function openExportSource(
     chainId: found.chainId,
     range: async () => {
       for (let status: typeof found | undefined = found; ; status = await daemonStatus(loaded)) {
-        const { firstIndexed: first = null, latestIndexed = null, coverage: ranges = [] } = status ?? {};
+        const {
+          firstIndexed: first = null,
+          latestIndexed = null,
+          coverage = [],
+          healing = [],
+        } = status ?? {};
+        // Heights that heal are there soon: their pages are waited for.
+        const ranges = joined([...coverage, ...healing]);
         if (first !== null && (follow || latestIndexed !== null))
           return { first, latest: latestIndexed ?? first - 1, ranges };
         await lookAgain(status && nothingIndexed());
