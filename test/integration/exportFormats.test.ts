@@ -302,7 +302,7 @@ describe('what files are made of', () => {
     expect(await exportAt(served.port, place, '--format', format)).toMatchObject({ exit: 'done' });
     served.change({ latestIndexed: LAST - 2 });
     expect(await exportAt(served.port, place, '--format', format, '--resume')).toMatchObject(
-      refusal('not_found', `holds heights to ${LAST}, but the index ends at ${LAST - 2}: it was rewound`),
+      refusal('not_found', `has height ${LAST}, which the index does not have (again): it was rewound`),
     );
   });
 

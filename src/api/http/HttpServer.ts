@@ -86,13 +86,12 @@ export class HttpServer extends ListeningServer {
     dependencies: ServerDependencies & HttpRoutes,
   ) {
     super(name, options, dependencies);
-    const { maxConnections } = options;
     const { forwarding, routes, unknownPath, webSocket } = dependencies;
     this.#served = dependencies;
     this.#corsOrigins = options.corsOrigins ?? [];
     const app = this.#fastify(options);
     this.#app = app;
-    this.accepted = new HttpConnections({ server: app.server, name, maxConnections }, dependencies);
+    this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
       const isForwarded =

@@ -289,10 +289,10 @@ function tooMany(): OperatorError {
   );
 }
 
-function phrase({ from, to, partitions, files }: Manifest): string {
+function phrase({ partitions, files, ...range }: Manifest): string {
   const sum = (of: 'blocks' | 'transactions') => partitions.reduce((total, each) => total + each[of], 0);
-  const all = { from, to, blocks: sum('blocks'), transactions: sum('transactions') };
-  return partitions.length === 0 ? 'no block' : `${inWords(all)}, in ${counted(files, 'file')}`;
+  const all = inWords({ ...range, blocks: sum('blocks'), transactions: sum('transactions') });
+  return `${all}, in ${counted(files, 'file')}`;
 }
 
 /**
