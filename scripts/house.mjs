@@ -147,7 +147,7 @@ export const maxLines = {
   'src/access': 5_519,
   'src/api': 9_862,
   'src/app': 7_108,
-  'src/cli': 4_293,
+  'src/cli': 4_291,
   'src/collections': 3_745,
   'src/config': 1_144,
   'src/devnet': 4_919,
@@ -160,7 +160,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 12_007,
   'src/main.ts': 266,
-  test: 64_976,
+  test: 62_845,
 };
 
 const packageHomes = {

@@ -82,7 +82,9 @@ function node(name: string, origin: EndpointStatus['origin'], isLimited = false)
   return {
     ...plain.endpoints[0]!,
     ...{ name, origin, state: 'healthy', reason: null, sinceSeconds: null, endsInSeconds: null, calls: [] },
-    ...{ lowestHeight: 137_390_146, limits: isLimited ? limits : [] },
+    // A node may say up to 256 characters of its version, in one word.
+    ...{ lowestHeight: 137_390_146, version: isLimited ? 'v'.repeat(256) : 'v0.43.0' },
+    limits: isLimited ? limits : [],
     lastHour: { calls: 44_190, errors: isLimited ? 212 : 0, kinds },
   };
 }

@@ -3,10 +3,10 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSy
 import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { BlockEntry } from '../../src/storage/index.js';
+import { without, type BlockEntry } from '../../src/storage/index.js';
 import { duckdb } from '../support/duckdb.js';
 import { refusal, RestNode, runInProcess, scratchDirectory, ServedChain } from '../support/index.js';
-import { writeStore } from '../support/index.js';
+import { scraped, until, writeStore } from '../support/index.js';
 import { blocks, FIRST, LAST, linesOf, useOddExports, type Line } from '../support/oddExports.js';
 import { ODD_PAYER } from '../support/oddTransactions.js';
 import { storeFlags } from '../support/storeDump.js';
@@ -216,6 +216,7 @@ describe('a directory', () => {
   });
 
   it.each([
+    [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
     [['--output', 'x', '--format', 'csv', '--from', '1', '--to', '5'], /is below the first indexed height/],
     [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
     [['--role', 'payer'], /Add --account ADDRESS\.$/],
@@ -227,9 +228,10 @@ describe('a directory', () => {
     [['--output', 'x', '--partition', '0'], /Wrong value for --partition/],
     [['--output', '/proc/nowhere/x', '--format', 'csv'], /Cannot write .*its directory does not exist/],
   ])('%j is refused', async (flags, message) => {
-    // Where a directory is made before the refusal, it is one of the test's own.
-    const elsewhere = flags.map((flag) => (flag === 'x' ? join(scratchDirectory(), 'x') : flag));
+    const parent = scratchDirectory();
+    const elsewhere = flags.map((flag) => (flag === 'x' ? join(parent, 'x') : flag));
     expect(await refused(...elsewhere)).toMatch(message);
+    expect(readdirSync(parent)).toEqual([]);
   });
 });
 
@@ -248,6 +250,54 @@ describe('what files are made of', () => {
       expect(manifestIn(directory).sha256).toBe(fromStore.manifest.sha256);
     },
   );
+
+  it('may be heights of any one range that a daemon has', async () => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    const live = FIRST + 4;
+    served.change({
+      firstIndexed: live,
+      coverage: [
+        { from: FIRST, to: FIRST + 1 },
+        { from: live, to: LAST },
+      ],
+    });
+    const directory = scratchDirectory();
+    const at = (name: string, ...flags: string[]) => exportAt(served.port, join(directory, name), ...flags);
+    expect(await at('live')).toMatchObject({ exit: 'done' });
+    expect(await at('history', '--from', String(FIRST), '--to', String(FIRST + 1))).toMatchObject({
+      exit: 'done',
+    });
+    const begins = ['live', 'history'].map((name) => linesOf(readFileSync(join(directory, name), 'utf8'))[0]);
+    expect(begins.map((line) => line?.['height'])).toEqual([live, FIRST]);
+    const hole = `nothing is indexed at ${FIRST + 2} to ${live - 1}`;
+    for (const flags of [[], ['--format', 'csv']])
+      expect(await at('both', '--from', String(FIRST), ...flags)).toMatchObject(refusal('not_found', hole));
+    expect(readdirSync(directory).sort()).toEqual(['history', 'live']);
+  });
+
+  it('may have damaged heights, which are waited for until they are healed', async () => {
+    const healing = [{ from: FIRST, to: FIRST }];
+    const served = await ServedChain.start(blocks, { sealed: null }, { told: { healing } });
+    const whole = { from: FIRST, to: LAST };
+    served.change({ healing, coverage: without([whole], healing) });
+    const place = join(scratchDirectory(), 'files');
+    const ran = exportAt(served.port, place, '--format', 'csv');
+    const counted = async () => (await scraped(served.metrics)).series('api_requests_total');
+    await until(async () => (await counted()).some(({ labels }) => labels['status'] === '503'));
+    served.change({ healing: [], coverage: [whole] });
+    expect(await ran).toMatchObject({ exit: 'done' });
+    expect(manifestIn(place)).toMatchObject(whole);
+  });
+
+  it.each(['ndjson', 'csv'])('of an index that was rewound since is told so: %s', async (format) => {
+    const served = await ServedChain.start(blocks, { sealed: null });
+    const place = join(scratchDirectory(), 'files');
+    expect(await exportAt(served.port, place, '--format', format)).toMatchObject({ exit: 'done' });
+    served.change({ latestIndexed: LAST - 2 });
+    expect(await exportAt(served.port, place, '--format', format, '--resume')).toMatchObject(
+      refusal('not_found', `has height ${LAST}, which the index does not have (again): it was rewound`),
+    );
+  });
 
   it('does not come from a daemon that does not know how to give blocks as they are stored', async () => {
     const served = await ServedChain.start(blocks, { sealed: null });

@@ -112,7 +112,7 @@ export class TokenGuard {
   check(request: WeakKey, cost: Cost, take: () => Credentials): ApiError | undefined {
     if (!this.#isOn) return undefined;
     const { authorization, isKnownClient } = take();
-    const token = tokenOf(authorization);
+    const token = /^bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1];
     if (isKnownClient || (token !== undefined && this.#has(token))) {
       this.#known.add(request);
       return undefined;
@@ -139,8 +139,4 @@ export class TokenGuard {
     for (const digest of this.#digests) isKnown = timingSafeEqual(digest, given) || isKnown;
     return isKnown;
   }
-}
-
-function tokenOf(authorization: string | undefined): string | undefined {
-  return /^bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1];
 }

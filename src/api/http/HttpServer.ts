@@ -76,6 +76,8 @@ export class HttpServer extends ListeningServer {
   readonly #app: FastifyInstance;
   readonly #write = responseWriter(this.hold);
   readonly #bulk = places(MAX_BULK_RESPONSES);
+  /** Those whose handshake has succeeded. */
+  readonly #webSockets = new WeakSet<FastifyRequest>();
   #corsOrigins: readonly string[];
 
   constructor(
@@ -84,13 +86,12 @@ export class HttpServer extends ListeningServer {
     dependencies: ServerDependencies & HttpRoutes,
   ) {
     super(name, options, dependencies);
-    const { maxConnections } = options;
     const { forwarding, routes, unknownPath, webSocket } = dependencies;
     this.#served = dependencies;
     this.#corsOrigins = options.corsOrigins ?? [];
     const app = this.#fastify(options);
     this.#app = app;
-    this.accepted = new HttpConnections({ server: app.server, name, maxConnections }, dependencies);
+    this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
       const isForwarded =
@@ -279,6 +280,7 @@ export class HttpServer extends ListeningServer {
     };
     const wsHandler = (socket: WebSocket, request: FastifyRequest): void => {
       const address = request.socket.remoteAddress;
+      this.#webSockets.add(request);
       try {
         const refusal = refusalFor(request);
         if (refusal !== undefined) {
@@ -313,9 +315,11 @@ export class HttpServer extends ListeningServer {
     const { config, url } = request.routeOptions;
     const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
     const end = this.countRequest(route, { isLasting: request.ws || config.served?.kind === 'stream' });
-    // A handshake is answered past this response.
-    const unanswered = request.ws ? '101' : 'cancelled';
-    raw.once('close', () => end(raw.headersSent ? String(raw.statusCode) : unanswered));
+    raw.once('close', () => {
+      // A handshake is answered past this response, and what is wrong with one is said with 400.
+      const handshake = request.ws && (this.#webSockets.has(request) ? '101' : '400');
+      end(raw.headersSent ? String(raw.statusCode) : handshake || 'cancelled');
+    });
   }
 }
 

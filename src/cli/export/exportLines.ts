@@ -1,3 +1,4 @@
+import { lstat, rm } from 'node:fs/promises';
 import { exportedLines } from '../../api/index.js';
 import { isAbort, named, OperatorError, orAborted } from '../../runtime/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
@@ -33,17 +34,18 @@ export async function exportLines(
       throw wrongUse(`${file} begins at height ${first.height}, not at --from ${flags.from}.`);
     if (last !== undefined) checkNotBeyond(file, last.height, flags.to);
     // Of what the file holds, the index need have no more than the last block.
-    const range = await exportRange(source, { ...flags, from: last?.height ?? flags.from });
+    const range = await exportRange(source, flags, last && { from: last.height, to: last.height });
     if (last !== undefined) await checkSame(last, source);
     const from = first?.height ?? range.from;
+    const said = () => inWords({ from, to: tally.last()?.height ?? from, ...tally.sums() });
     const closing = output?.closing;
     if (closing !== undefined && last?.height === range.to) {
       if (closeTheSame(closing, tally.closingLine(source.chainId, from)))
-        return `${file} is complete: ${phrase(tally)}.`;
+        return `${file} is complete: ${said()}.`;
       const message = `${file} does not match its closing line: it was changed after it was written. Export it again.`;
       throw new OperatorError('damage', message);
     }
-    await output?.cutToWhole();
+    if (flags.resume) await output?.cutToWhole();
     try {
       const left = { from: last === undefined ? from : last.height + 1, to: range.to };
       for await (const page of pagesOf(source, left, last)) {
@@ -63,15 +65,10 @@ export async function exportLines(
       if (!follow || !signal.aborted || !isAbort(error)) throw error;
     }
     const isComplete = await write(Buffer.from(tally.closingLine(source.chainId, from)));
-    return isComplete ? `exported ${phrase(tally)} from ${source.name}` : undefined;
+    return isComplete ? `exported ${said()} from ${source.name}` : undefined;
   } finally {
     await output?.close();
   }
-}
-
-function phrase({ first, last, sums }: ExportTally): string {
-  const [from, to] = [first()?.height, last()?.height];
-  return from === undefined || to === undefined ? 'no block' : inWords({ from, to, ...sums() });
 }
 
 const READ_BYTES = 1024 * 1024;
@@ -87,11 +84,13 @@ async function fileOutput(
 ) {
   const { progress, resume, signal, tally } = parts;
   const name = named(path);
+  const isNew = (await lstat(path).catch(() => undefined)) === undefined;
   const opened = await openLocked(path, resume ? 'a+' : 'a');
   const { about, handle } = opened;
   const close = async (): Promise<void> => {
     try {
       if (about.isFile()) await explained(path, () => handle.sync());
+      if (isNew && (await handle.stat()).size === 0) await explained(path, () => rm(path));
     } finally {
       await opened.close();
     }
@@ -113,14 +112,9 @@ async function fileOutput(
     return {
       /** The closing line that it has already. */
       closing: held.closing(),
-      cutToWhole: async (): Promise<void> => {
-        if (about.isFile()) await explained(path, () => handle.truncate(tally.sums().bytes));
-      },
-      write: async (bytes: Uint8Array): Promise<boolean> => {
-        await explained(path, () => handle.appendFile(bytes));
-        return true;
-      },
-      /** Resolves when everything is on disk. */
+      cutToWhole: () => explained(path, () => handle.truncate(tally.sums().bytes)),
+      write: (bytes: Uint8Array) => explained(path, () => handle.appendFile(bytes)).then(() => true),
+      /** Resolves when everything is on disk; a new file that nothing was written to is removed. */
       close,
     };
   } catch (error) {

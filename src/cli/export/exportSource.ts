@@ -6,7 +6,7 @@ import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
 import { formatCount } from '../../observability/index.js';
 import { abortReason, OperatorError, programVersion, sleep, systemClock } from '../../runtime/index.js';
-import { rangesInWords, verifiedBlock, without } from '../../storage/index.js';
+import { joined, rangesInWords, verifiedBlock, without } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
@@ -35,7 +35,7 @@ const READ_HEIGHTS = 16;
 export interface ExportSource {
   readonly name: string;
   readonly chainId: string;
-  /** The currently readable heights, ascending; with `follow` there may be none. Asked once. */
+  /** The currently readable heights, ascending, and where an export begins; with `follow` there may be none. Asked once. */
   range(): Promise<Readonly<{ first: number; latest: number; ranges: readonly HeightRange[] }>>;
   /** A page of blocks with all their bytes, which are not hashed: at least the one at `from`, none above `to`. */
   page(range: HeightRange): Promise<readonly StoredBlock[]>;
@@ -78,9 +78,10 @@ export async function openExportSource(
     range: async () => {
       for (let status: typeof found | undefined = found; ; status = await daemonStatus(loaded)) {
         const { firstIndexed: first = null, latestIndexed = null } = status ?? {};
-        if (first !== null && (follow || latestIndexed !== null)) {
-          const latest = latestIndexed ?? first - 1;
-          return { first, latest, ranges: latest < first ? [] : [{ from: first, to: latest }] };
+        if (status !== undefined && first !== null && (follow || latestIndexed !== null)) {
+          // Heights that heal are there soon: their pages are waited for.
+          const ranges = joined([...status.coverage, ...status.healing]);
+          return { first, latest: latestIndexed ?? first - 1, ranges };
         }
         await lookAgain(status && nothingIndexed());
       }
@@ -196,30 +197,31 @@ export async function* pagesOf(
   }
 }
 
-/** The heights to export. Expected errors: those of the source; OperatorError `not_found`. */
+/** The heights to export; `held`: those of the files that are needed. Expected errors: of the source; OperatorError `not_found`. */
 export async function exportRange(
   source: ExportSource,
   asked: Pick<ExportFlags, 'from' | 'to' | 'follow'>,
+  held?: HeightRange,
 ): Promise<HeightRange> {
   const { first, latest, ranges } = await source.range();
-  const from = asked.from ?? first;
+  const from = held?.from ?? asked.from ?? first;
   const to = asked.to ?? (asked.follow ? ENDLESS : latest);
   const lowest = Math.min(from, to);
+  const highest = Math.max(held?.to ?? from, to);
   const outside =
-    lowest < first
+    lowest < (ranges[0]?.from ?? first)
       ? `Height ${lowest} is below the first indexed height.`
-      : asked.follow || Math.max(from, to) <= latest
+      : asked.follow || highest <= latest
         ? undefined
-        : `Height ${Math.max(from, to)} is not yet indexed: lower ${from > latest ? '--from' : '--to'}, or wait for it with --follow.`;
+        : held !== undefined && held.to > latest
+          ? `The export has height ${held.to}, which the index does not have (again): it was rewound. Begin a new export, or wait for that height with --follow.`
+          : `Height ${highest} is not yet indexed: lower ${from > latest ? '--from' : '--to'}, or wait for it with --follow.`;
   const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
   if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
   const holes = without([{ from, to: Math.min(to, latest) }], ranges);
   if (holes.length === 0) return { from, to };
-  throw new OperatorError(
-    'not_found',
-    `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: choose heights of one range, ` +
-      'or fill in the hole first.',
-  );
+  const message = `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: choose heights of one range, or fill in the hole first.`;
+  throw new OperatorError('not_found', message);
 }
 
 /** Expected errors: those of the source; OperatorError `foreign` when it has another block at this height. */
@@ -246,5 +248,6 @@ export function checkNotBeyond(name: string, reached: number, to: number | null)
 
 export function inWords(all: HeightRange & Readonly<Record<'blocks' | 'transactions', number>>): string {
   const { blocks, from, to, transactions } = all;
+  if (blocks === 0) return 'no block';
   return `heights ${from} to ${to}: ${formatCount(blocks)} blocks, ${formatCount(transactions)} transactions`;
 }

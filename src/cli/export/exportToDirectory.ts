@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, existsSync, statSync } from 'node:fs';
-import { mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { formatCount } from '../../observability/index.js';
@@ -117,13 +117,14 @@ export async function exportToDirectory(
   options: FormOptions,
   parts: ExportParts,
 ): Promise<string> {
-  await explained(path, async () => {
-    if (!existsSync(path)) await mkdir(path);
-  });
+  const isNew = !existsSync(path);
+  if (isNew) await explained(path, () => mkdir(path));
   const { close } = await openLocked(path, 'r');
   try {
     return await writePartitions(path, await manifestIn(path, asked.resume), asked, options, parts);
   } finally {
+    // Only where nothing was written; a directory that was there may be someone's mount point.
+    if (isNew) await rmdir(path).catch(() => undefined);
     await close();
   }
 }
@@ -157,8 +158,8 @@ async function writePartitions(
   const last = begun?.partitions.at(-1);
   const wanted = asked.from ?? begun?.from;
   // Of what the directory holds, the index need have no more than the last block, or what is written again.
-  const needed = last === undefined ? wanted : Math.min(last.to, nextFrom(last, size));
-  const range = await exportRange(source, { ...asked, from: needed ?? null });
+  const held = last && { from: Math.min(last.to, nextFrom(last, size)), to: last.to };
+  const range = await exportRange(source, { ...asked, from: wanted ?? null }, held);
   const shape: ExportShape = { chain_id: source.chainId, from: wanted ?? range.from, ...options.shape };
   const span = Math.floor(range.to / size) - Math.floor(shape.from / size);
   if (range.to < ENDLESS && span >= MAX_PARTITIONS) throw tooMany();
@@ -288,10 +289,10 @@ function tooMany(): OperatorError {
   );
 }
 
-function phrase({ from, to, partitions, files }: Manifest): string {
+function phrase({ partitions, files, ...range }: Manifest): string {
   const sum = (of: 'blocks' | 'transactions') => partitions.reduce((total, each) => total + each[of], 0);
-  const all = { from, to, blocks: sum('blocks'), transactions: sum('transactions') };
-  return partitions.length === 0 ? 'no block' : `${inWords(all)}, in ${counted(files, 'file')}`;
+  const all = inWords({ ...range, blocks: sum('blocks'), transactions: sum('transactions') });
+  return `${all}, in ${counted(files, 'file')}`;
 }
 
 /**

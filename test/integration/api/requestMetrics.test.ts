@@ -2,7 +2,15 @@ import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { answer, eventually, fail, forwarderTo, networkOf, openSocket } from '../../support/index.js';
-import { RawNode, refusalOf, RestNode, scraped, ServedChain, servedOverGrpc } from '../../support/index.js';
+import {
+  RawNode,
+  refusalOf,
+  RestNode,
+  scraped,
+  sendRaw,
+  ServedChain,
+  servedOverGrpc,
+} from '../../support/index.js';
 import { smallChain, transactionIds, transactionWith, until, WsClient } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
@@ -54,6 +62,9 @@ describe('requests over HTTP', () => {
     expect((await scraped(daemon.metrics)).series('api_requests_total')).toEqual([]);
     caller.abort();
     (await WsClient.open(daemon.url)).socket.close();
+    const withoutKey = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
+    const said = await sendRaw(daemon.port, `GET /v1/ws HTTP/1.1\r\nHost: a\r\n${withoutKey}\r\n`);
+    expect(said).toMatch(/^HTTP\/1\.1 400 [^]*Sec-WebSocket-Key/);
     const socket = await openSocket(daemon.port);
     socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
     await until(() => node.seen.length > 0);
@@ -61,6 +72,7 @@ describe('requests over HTTP', () => {
     await expectCounts(daemon.metrics, 'api_requests_total', [
       'http /events 200: 1',
       'http /v1/ws 101: 1',
+      'http /v1/ws 400: 1',
       'http forwarded cancelled: 1',
     ]);
     await expectCounts(daemon.metrics, 'api_request_seconds_count', ['http forwarded cancelled: 1']);

@@ -285,8 +285,9 @@ describe('an export from a daemon', () => {
   it('that cannot answer now is asked again, and says why', async () => {
     const ending = new AbortController();
     const { port, seen } = await RestNode.start(({ url = '' }, response) => {
-      if (url === '/status')
-        response.end(JSON.stringify({ chainId: 'flow-localnet', firstIndexed: 0, latestIndexed: 1 }));
+      const range = { firstIndexed: 0, latestIndexed: 1, coverage: [{ from: 0, to: 0 }] };
+      const status = { chainId: 'flow-localnet', ...range, healing: [{ from: 1, to: 1 }] };
+      if (url === '/status') response.end(JSON.stringify(status));
       else response.writeHead(503).end('{"reason":"healing","message":"it heals; retry"}');
       if (seen.length > 2) ending.abort();
     });

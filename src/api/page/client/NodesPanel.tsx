@@ -57,7 +57,7 @@ function Node({ node }: { readonly node: Endpoint }): VNode {
         <strong class="long">{name}</strong>
         <span class={`pill ${look}`}>{words}</span>
       </p>
-      <p class="dim">{about.length === 0 ? 'It has not identified itself.' : about.join(', ')}</p>
+      <p class="dim long">{about.length === 0 ? 'It has not identified itself.' : about.join(', ')}</p>
       <Facts items={factsOf(node)} />
       <Troubles node={node} />
     </li>
