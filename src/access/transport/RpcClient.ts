@@ -102,6 +102,8 @@ export class RpcClient {
   #apart = 0;
   /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
   #gaveAtMs = -Infinity;
+  /** Of the addresses of the node's name: the next connection goes to another one than the last that gave nothing. */
+  #turn = 0;
   /** Consecutive missed deadlines on the shared channel. */
   #missedDeadlines = 0;
   /** Consecutive new channels on which nothing was answered either. */
@@ -120,7 +122,8 @@ export class RpcClient {
     this.#scarcity = new StreamQuota({ clock });
     this.#openChannel = () => {
       const parts = { clock, metadata: credentials?.metadata };
-      return openChannel?.(options, parts) ?? new RpcChannel(options, parts);
+      const turned = { ...options, turn: this.#turn };
+      return openChannel?.(turned, parts) ?? new RpcChannel(turned, parts);
     };
     this.#shared = this.#openChannel();
   }
@@ -280,13 +283,25 @@ export class RpcClient {
     // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
     // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
     const channel = this.#isClosed ? this.#shared : this.#openChannel();
-    const call = channel.stream(pathOf(method, isProvable), request, sink);
+    let isSilent = true;
+    const call = channel.stream(pathOf(method, isProvable), request, {
+      onMessage: (message) => {
+        isSilent = false;
+        sink.onMessage(message);
+      },
+      onEnd: (callStatus) => {
+        isSilent = false;
+        sink.onEnd(callStatus);
+      },
+    });
     channel.close();
-    if (rank === 'needed') return call;
     // It may have to make way, until it is cancelled, as every call is in the end.
-    const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
+    const end = (): void => sink.onEnd({ code: status.OK, details: '' });
+    const over = rank === 'needed' ? undefined : this.#scarcity.yielding(end, rank);
     const cancel = (): void => {
-      over();
+      if (isSilent) this.#turn += 1;
+      isSilent = false;
+      over?.();
       call.cancel();
     };
     return { read: () => call.read(), cancel };
@@ -313,6 +328,7 @@ export class RpcClient {
     this.#missedDeadlines += 1;
     if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
     this.#missedDeadlines = 0;
+    this.#turn += 1;
     // It may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it.
     this.#shared.close();
     this.#shared = this.#openChannel();
