@@ -91,6 +91,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   /** What came while the process stood still is yet to be seen: only since then has it been waited for. */
   let awakeMs = Infinity;
   const waitedMs = (ageMs: number): number => Math.min(ageMs, awakeMs);
+  /** Nor is anything indexed while the database is away. */
+  let databaseAwayAtMs = -Infinity;
+  const heldUpMs = (ageMs: number): number => Math.min(waitedMs(ageMs), ageOf(databaseAwayAtMs));
   const answerAgeMs = (): number => listener.finalized.answerAgeMs() ?? Infinity;
   /** False while no node confirms the head: then the lag of the index is unknown. */
   const isHeadConfirmed = (): boolean => answerAgeMs() < HEAD_UNCONFIRMED_AFTER_MS;
@@ -186,9 +189,10 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (spork === undefined) return undefined;
     const { awaited, rootHeight, tellers } = spork;
     const reporters = tellers.join(', ');
+    const asked = awaited.length === 0 ? '' : ` (asked: ${awaited.join(', ')})`;
     const message =
       `a spork at height ${rootHeight} is reported by ${reporters} but is not in config/sporks.json, and it is not known yet whether ` +
-      `the chain continues there without one (asked: ${awaited.join(', ')}). If there is such a spork, confirm it with ` +
+      `the chain continues there without one${asked}. If there is such a spork, confirm it with ` +
       `--access-spork-root ${rootHeight}; if not, leave out --access-node ${reporters}`;
     return finding('not_vouched', message, block?.height);
   };
@@ -217,7 +221,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   /** Why the database that holds index and work does not answer; `undefined` if there is none. That of readers is another. */
-  const databaseTrouble = (): string | undefined => store.trouble?.() ?? parts.queue?.trouble();
+  const databaseTrouble = (): string | undefined => {
+    const trouble = store.trouble?.() ?? parts.queue?.trouble();
+    if (trouble !== undefined) databaseAwayAtMs = clock.monotonic();
+    return trouble;
+  };
 
   const startHeightAhead = (head: number): Finding | undefined => {
     const first = store.meta()?.firstHeight;
@@ -266,7 +274,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const storeStalled = (): Finding | undefined => {
     const begunAtMs = line?.indexer.commitStartedAtMs();
-    const forMs = begunAtMs === undefined ? 0 : waitedMs(ageOf(begunAtMs));
+    const forMs = begunAtMs === undefined ? 0 : heldUpMs(ageOf(begunAtMs));
     const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
     const advice = store.trouble === undefined ? '' : '; its pg_stat_activity shows what it waits for';
@@ -275,7 +283,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   const heldUp = (): Finding | undefined => {
-    const stillMs = waitedMs(ageOf(progressAtMs));
+    const stillMs = heldUpMs(ageOf(progressAtMs));
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const lowest = lowestHeldUp();
     if (lowest === undefined) return undefined;

@@ -20,6 +20,8 @@ const POLL_MS = 1_000;
 const FRESHNESS_POLL_MS = 2_000;
 /** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
+/** A head this far above what its own teller and another node tell for so long, without a word for it, was false. */
+const DENIED = { heights: 20, forMs: 60_000 };
 /** Heads whose ids are remembered. */
 const MAX_IDS = 16;
 /** Delay before a stream is reopened. */
@@ -64,6 +66,8 @@ export class HeadFollower {
   /** The node that told this height first. */
   #toldBy: string | undefined;
   #risenAtMs = -Infinity;
+  /** By node: the head far below ours that it told, while none tells ours. Bounded by the nodes. */
+  readonly #denials = new Map<string, number>();
   #answeredAtMs = -Infinity;
 
   constructor(parts: Parts) {
@@ -95,6 +99,8 @@ export class HeadFollower {
 
   /** A node told that a block of this height is of this kind. False when that is no news. */
   rise(height: number, node: string | undefined): boolean {
+    if (this.#height !== undefined && height < this.#height) this.#denied(this.#height, height, node);
+    else this.#denials.clear();
     if (height <= (this.#height ?? -1)) return false;
     this.#height = height;
     this.#toldBy = node;
@@ -110,6 +116,17 @@ export class HeadFollower {
     if (this.#toldBy !== node || this.#height === undefined) return;
     this.#height = height && Math.min(height, this.#height);
     this.wake();
+  }
+
+  #denied(ours: number, height: number, node: string | undefined): void {
+    if (node === undefined || height > ours - DENIED.heights) return;
+    this.#denials.set(node, height);
+    const teller = this.#toldBy;
+    const isLong = (this.advanceAgeMs() ?? 0) >= DENIED.forMs;
+    if (!isLong || teller === undefined || !this.#denials.has(teller) || this.#denials.size < 2) return;
+    this.#parts.logger.warn({ height: ours, node: teller }, 'a head that nobody tells any more was false');
+    this.fall(teller, Math.max(...this.#denials.values()));
+    this.#denials.clear();
   }
 
   /** Why this head is unknown; empty while any node reports it. */
