@@ -12,7 +12,7 @@ import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
-import { isCut, namedRoot, upstreamError } from './upstreamErrors.js';
+import { CUT, namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { RefusedBlockError, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
@@ -284,23 +284,17 @@ export class RpcClient {
     // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
     const channel = this.#isClosed ? this.#shared : this.#openChannel();
     let isSilent = true;
-    const call = channel.stream(pathOf(method, isProvable), request, {
-      onMessage: (message) => {
-        isSilent = false;
-        sink.onMessage(message);
-      },
-      onEnd: (callStatus) => {
-        isSilent = false;
-        sink.onEnd(callStatus);
-      },
-    });
+    const onMessage = (message: Buffer): void => {
+      isSilent = false;
+      sink.onMessage(message);
+    };
+    const call = channel.stream(pathOf(method, isProvable), request, { ...sink, onMessage });
     channel.close();
     // It may have to make way, until it is cancelled, as every call is in the end.
     const end = (): void => sink.onEnd({ code: status.OK, details: '' });
     const over = rank === 'needed' ? undefined : this.#scarcity.yielding(end, rank);
     const cancel = (): void => {
       if (isSilent) this.#turn += 1;
-      isSilent = false;
       over?.();
       call.cancel();
     };
@@ -318,7 +312,7 @@ export class RpcClient {
 
   /** Where no connection comes about, or the node says that it is not available, connections would only cost it more. */
   #lost(method: UnaryMethod, said: string): void {
-    const owed = isCut(said) && !this.#isClosed ? (this.#owed.get(method) ?? 0) + ANSWERS_PER_LOSS : 0;
+    const owed = CUT.test(said) && !this.#isClosed ? (this.#owed.get(method) ?? 0) + ANSWERS_PER_LOSS : 0;
     this.#owed.set(method, Math.min(owed, MAX_OWED_ANSWERS));
   }
 

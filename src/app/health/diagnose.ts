@@ -144,6 +144,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
    */
   const findings = (sinceStandstillMs = Infinity): readonly Finding[] => {
     awakeMs = sinceStandstillMs;
+    if (databaseTrouble() !== undefined) databaseAwayAtMs = clock.monotonic();
     noteProgress();
     if (phase() === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const outOfDescriptors = descriptors.trouble();
@@ -221,11 +222,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   /** Why the database that holds index and work does not answer; `undefined` if there is none. That of readers is another. */
-  const databaseTrouble = (): string | undefined => {
-    const trouble = store.trouble?.() ?? parts.queue?.trouble();
-    if (trouble !== undefined) databaseAwayAtMs = clock.monotonic();
-    return trouble;
-  };
+  const databaseTrouble = (): string | undefined => store.trouble?.() ?? parts.queue?.trouble();
 
   const startHeightAhead = (head: number): Finding | undefined => {
     const first = store.meta()?.firstHeight;
@@ -264,17 +261,15 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const headStale = (head: number): Finding | undefined => {
     const { maxHeadAgeSeconds } = limits;
-    const ageMs = listener.finalized.advanceAgeMs();
-    if (maxHeadAgeSeconds === 0 || ageMs === undefined || ageMs < maxHeadAgeSeconds * 1000) return undefined;
-    // Nobody says that it stands still: nobody says anything.
-    if (!isHeadConfirmed()) return undefined;
+    const ageMs = listener.finalized.advanceAgeMs() ?? 0;
+    // Where no node confirms it, nobody says that it stands still.
+    if (maxHeadAgeSeconds === 0 || ageMs < maxHeadAgeSeconds * 1000 || !isHeadConfirmed()) return undefined;
     const message = `the head has stood at ${head} for ${wholeSeconds(ageMs)} s; ready.maxHeadAgeSeconds allows ${maxHeadAgeSeconds}`;
     return finding('head_stale', message, head);
   };
 
   const storeStalled = (): Finding | undefined => {
-    const begunAtMs = line?.indexer.commitStartedAtMs();
-    const forMs = begunAtMs === undefined ? 0 : heldUpMs(ageOf(begunAtMs));
+    const forMs = heldUpMs(ageOf(line?.indexer.commitStartedAtMs() ?? Infinity));
     const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
     const advice = store.trouble === undefined ? '' : '; its pg_stat_activity shows what it waits for';

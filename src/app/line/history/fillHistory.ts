@@ -12,8 +12,7 @@ import type {
 import { every, messageOf, OperatorError, runTogether, sleep, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
-import { NotKnownYet } from './NotKnownYet.js';
-import { heightsOf } from './plans.js';
+import { heightsOf, NotKnownYet } from './plans.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
 
