@@ -118,10 +118,8 @@ export class HeadFollower {
     this.#denials.set(node, height);
     const isLong = (this.advanceAgeMs() ?? 0) >= DENIED.forMs;
     if (!isLong || !this.#denials.has(this.toldBy) || this.#denials.size < 2) return;
-    this.#parts.logger.warn(
-      { height: ours, node: this.toldBy },
-      'a head that nobody tells any more was false',
-    );
+    const fields = { height: ours, node: this.toldBy };
+    this.#parts.logger.warn(fields, 'a head that nobody tells any more was false');
     this.fall(this.toldBy, Math.max(...this.#denials.values()));
   }
 
