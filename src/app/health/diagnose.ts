@@ -88,10 +88,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   let leaderSeenAtMs = startedAtMs;
 
   const ageOf = (sinceMs: number): number => clock.monotonic() - sinceMs;
-  /** What came while the process stood still is yet to be seen: only since then has it been waited for. */
+  /** What came while the process stood still, or its database was away, is yet to be seen: it was waited for only since. */
   let awakeMs = Infinity;
   const waitedMs = (ageMs: number): number => Math.min(ageMs, awakeMs);
-  /** Nor is anything indexed while the database is away. */
   let databaseAwayAtMs = -Infinity;
   const heldUpMs = (ageMs: number): number => Math.min(waitedMs(ageMs), ageOf(databaseAwayAtMs));
   const answerAgeMs = (): number => listener.finalized.answerAgeMs() ?? Infinity;
@@ -262,7 +261,6 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const headStale = (head: number): Finding | undefined => {
     const { maxHeadAgeSeconds } = limits;
     const ageMs = listener.finalized.advanceAgeMs() ?? 0;
-    // Where no node confirms it, nobody says that it stands still.
     if (maxHeadAgeSeconds === 0 || ageMs < maxHeadAgeSeconds * 1000 || !isHeadConfirmed()) return undefined;
     const message = `the head has stood at ${head} for ${wholeSeconds(ageMs)} s; ready.maxHeadAgeSeconds allows ${maxHeadAgeSeconds}`;
     return finding('head_stale', message, head);
@@ -306,9 +304,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   /** The process that leads, of those that share the store, as far as this one knows. */
   const leader = (): NonNullable<StatusDocument['cluster']>['leader'] => {
     const known = leadership.leader();
-    return known === undefined
-      ? null
-      : { worker: known.id, host: known.host, ageSeconds: known.beatAgeMs / 1_000 };
+    if (known === undefined) return null;
+    return { worker: known.id, host: known.host, ageSeconds: known.beatAgeMs / 1_000 };
   };
 
   const leaderLost = (): Finding | undefined => {

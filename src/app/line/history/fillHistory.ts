@@ -12,7 +12,8 @@ import type {
 import { every, messageOf, OperatorError, runTogether, sleep, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
-import { heightsOf, NotKnownYet } from './plans.js';
+import { NotKnownYet } from './NotKnownYet.js';
+import { heightsOf } from './plans.js';
 import { startRangeLine } from './rangeLine.js';
 import type { HistoryLine, HistoryParts } from './rangeLine.js';
 

@@ -5,9 +5,7 @@ import type { FillOrder, WorkSource } from '../../../ranges/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, SporkRecord } from '../../../storage/index.js';
 import { notUnderstood } from '../../lifecycle/openControlSocket.js';
-
-/** No node says where the history begins that is to be planned; one may say it later. */
-export class NotKnownYet extends OperatorError {}
+import { NotKnownYet } from './NotKnownYet.js';
 
 /** A change to what history is filled in. */
 export type BackfillCommand =
