@@ -52,11 +52,7 @@ export class UpstreamError extends Error {
 
   constructor(
     kind: UpstreamErrorKind,
-    where: {
-      readonly node: string;
-      readonly method: AccessMethod;
-      readonly lowestHeight?: number | undefined;
-    },
+    where: Pick<UpstreamError, 'node' | 'method'> & Partial<Pick<UpstreamError, 'lowestHeight'>>,
     message: string,
     options?: ErrorOptions,
   ) {

@@ -1,5 +1,4 @@
 import { setMaxListeners } from 'node:events';
-import type { Clock } from '../../runtime/index.js';
 import {
   backoffMs,
   Listeners,
@@ -13,7 +12,6 @@ import { askIdentity } from './identity/askIdentity.js';
 import { foreignMessage, foreignness } from './identity/nodeIdentity.js';
 import type { NodeIdentity } from './identity/nodeIdentity.js';
 import { NodePool } from './NodePool.js';
-import type { AccessNetworkDependencies, AccessNetworkOptions } from './NodePool.js';
 import { anchorOf, isHeard, isUsable, nameOf, noteHead } from './PoolMember.js';
 import type { PoolMember } from './PoolMember.js';
 
@@ -60,21 +58,12 @@ const HEAD_FAR_BELOW_HEIGHTS = 20;
  * node usable or foreign.
  */
 export class AccessNetwork extends NodePool {
-  readonly #dependencies: AccessNetworkDependencies;
-  readonly #clock: Clock;
   readonly #answeringListeners = new Listeners();
   readonly #foreignListeners = new Listeners<string>();
   /** Told after every handshake, whatever its result. */
   readonly #watchers = new Listeners();
   /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
   #wanted: 'root' | number | undefined;
-
-  /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
-  constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
-    super(options, dependencies);
-    this.#dependencies = dependencies;
-    this.#clock = dependencies.clock;
-  }
 
   /** Identifies the nodes until the signal aborts; then it resolves. Rejects for bugs only. Called once. */
   async run(signal: AbortSignal): Promise<void> {
@@ -106,7 +95,7 @@ export class AccessNetwork extends NodePool {
     if (!isUsed())
       throw new OperatorError(
         'foreign',
-        foreignMessage(foreignOf(this.named()), this.#dependencies.expectation(), this.source),
+        foreignMessage(foreignOf(this.named()), this.dependencies.expectation(), this.source),
       );
   }
 
@@ -117,7 +106,7 @@ export class AccessNetwork extends NodePool {
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     await this.#until(() => this.#areAllTried(), signal);
-    await this.#until(() => !this.verifier.isUndecided(Infinity), signal, SPORKS_WAIT_MS);
+    await this.#until(() => this.verifier.undecidedAt(Infinity) === undefined, signal, SPORKS_WAIT_MS);
   }
 
   /**
@@ -151,7 +140,7 @@ export class AccessNetwork extends NodePool {
     // The last answer of a node that is silent says nothing about what it will serve when it is back.
     const foreign = foreignOf(named.filter(({ outage }) => !outage));
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
-    return foreignMessage(foreign, this.#dependencies.expectation(), this.source);
+    return foreignMessage(foreign, this.dependencies.expectation(), this.source);
   }
 
   /**
@@ -159,7 +148,7 @@ export class AccessNetwork extends NodePool {
    * head that was reported before.
    */
   headBelow(reported = -1): { readonly head: number; readonly reached: number } | undefined {
-    const reached = Math.max(this.#dependencies.expectation().watermark?.height ?? -1, reported);
+    const reached = Math.max(this.dependencies.expectation().watermark?.height ?? -1, reported);
     const heads = this.#recentHeads().map(({ height }) => height);
     const head = Math.max(...heads);
     return heads.length > 0 && head <= reached - HEAD_FAR_BELOW_HEIGHTS ? { head, reached } : undefined;
@@ -173,7 +162,7 @@ export class AccessNetwork extends NodePool {
   }
 
   #recentHeads() {
-    const sinceMs = this.#clock.monotonic() - HEAD_FRESH_MS;
+    const sinceMs = this.dependencies.clock.monotonic() - HEAD_FRESH_MS;
     const fresh = this.named().filter((member) => isUsable(member) && (member.head?.atMs ?? 0) >= sinceMs);
     return fresh.flatMap(({ head, node: { name } }) => (head === undefined ? [] : { name, ...head }));
   }
@@ -194,7 +183,7 @@ export class AccessNetwork extends NodePool {
         if (condition()) resolve();
       };
       const leave = this.#watchers.add(look);
-      const timer = limitMs === Infinity ? undefined : this.#clock.setTimer(limitMs, resolve);
+      const timer = limitMs === Infinity ? undefined : this.dependencies.clock.setTimer(limitMs, resolve);
       look();
       return () => {
         leave();
@@ -211,10 +200,10 @@ export class AccessNetwork extends NodePool {
       await this.#ask(member, signal);
       await member.pause.sleep(this.#pauseMs(member), signal);
       // A call that failed meanwhile may have ended the pause early.
-      const tooSoonMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.#clock.monotonic();
-      if (member.failures === 0 && tooSoonMs > 0) await sleep(this.#clock, tooSoonMs, signal);
-      if (member.outage) hurriedAtMs = this.#clock.monotonic();
-      const unwantedMs = this.#clock.monotonic() - member.wantedAtMs;
+      const tooSoonMs = hurriedAtMs + IDENTIFY_AT_MOST_EVERY_MS - this.dependencies.clock.monotonic();
+      if (member.failures === 0 && tooSoonMs > 0) await sleep(this.dependencies.clock, tooSoonMs, signal);
+      if (member.outage) hurriedAtMs = this.dependencies.clock.monotonic();
+      const unwantedMs = this.dependencies.clock.monotonic() - member.wantedAtMs;
       if (member.origin === 'historic' && unwantedMs > HISTORIC_IDLE_MS) {
         this.remove(member);
         return;
@@ -224,16 +213,16 @@ export class AccessNetwork extends NodePool {
 
   /** One handshake, and its consequences for all nodes. */
   async #ask(member: PoolMember, signal: AbortSignal): Promise<void> {
-    const { expectation } = this.#dependencies;
+    const { expectation } = this.dependencies;
     let isNews = false;
-    member.askedAtMs = this.#clock.monotonic();
+    member.askedAtMs = this.dependencies.clock.monotonic();
     try {
       const identity = await askIdentity(member.node, expectation(), signal, {
         timeoutMs: member.failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
         isForeign: member.foreign !== undefined,
         isIndexer: member.roles.peer,
         onAsked: (method) => member.troubles.asked(member.node.name, method),
-        clock: this.#clock,
+        clock: this.dependencies.clock,
       });
       member.identity = identity;
       member.refusedBelow = member.failures = 0;
@@ -253,7 +242,7 @@ export class AccessNetwork extends NodePool {
   }
 
   #pauseMs(member: PoolMember): number {
-    const { random } = this.#dependencies;
+    const { random } = this.dependencies;
     const { failures, opens } = member;
     if (failures > 0) return backoffMs(RETRY, failures - 1, random);
     // What a mirror mirrors goes on over the same connection when a spork ends.
@@ -268,8 +257,8 @@ export class AccessNetwork extends NodePool {
 
   /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
   #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
-    const { logger } = this.#dependencies;
-    const nowMs = this.#clock.monotonic();
+    const { logger } = this.dependencies;
+    const nowMs = this.dependencies.clock.monotonic();
     const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
     const { count, sinceMs } = before ?? { count: 0, sinceMs: nowMs };
     member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
@@ -293,7 +282,7 @@ export class AccessNetwork extends NodePool {
     const isAnnounced = member.trouble !== undefined;
     member.trouble = error.message;
     if (isAnnounced) return;
-    this.#dependencies.logger.warn(
+    this.dependencies.logger.warn(
       { endpoint: name, kind: error.kind, reason: error.message },
       `${nameOf(member)} ${error.kind === 'unauthenticated' ? 'refuses us' : 'does not answer'}`,
     );
@@ -301,7 +290,7 @@ export class AccessNetwork extends NodePool {
 
   /** When a node claims an unknown spork, asks the nodes that should know it at once. */
   #verifySporks(): void {
-    const { logger } = this.#dependencies;
+    const { logger } = this.dependencies;
     const { members, verifier } = this;
     const { isNews, contradicted } = verifier.update();
     if (isNews) for (const member of members) if (verifier.isWitness(member)) member.pause.wake();
@@ -317,7 +306,7 @@ export class AccessNetwork extends NodePool {
 
   /** Judges all nodes again: what one says about our last block may matter for the others. */
   #judge(): void {
-    const expectation = this.#dependencies.expectation();
+    const expectation = this.dependencies.expectation();
     const { hasSporks, members } = this;
     for (const member of members) {
       const { identity, node } = member;
@@ -354,7 +343,7 @@ export class AccessNetwork extends NodePool {
     const { node, identity, foreign } = member;
     const name = nameOf(member);
     if (foreign === undefined) {
-      this.#dependencies.logger.info(
+      this.dependencies.logger.info(
         { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
         `${name} identified`,
       );
@@ -362,14 +351,14 @@ export class AccessNetwork extends NodePool {
     }
     this.#foreignListeners.tell(node.name);
     const { reason, expected, found, height } = foreign;
-    this.#dependencies.metrics.foreignNodes.inc({ reason });
+    this.dependencies.metrics.foreignNodes.inc({ reason });
     // Chain ids are names; ids of sporks and blocks are for the debug log.
     const chains = reason === 'chain' ? { expected, found } : {};
-    this.#dependencies.logger.warn(
+    this.dependencies.logger.warn(
       { endpoint: node.name, reason, height, ...chains },
       `${name} is foreign and left out`,
     );
-    this.#dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
+    this.dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
   }
 }
 

@@ -106,7 +106,7 @@ export class NodePool implements AccessNodes {
   };
   readonly #sporks: SporkTable;
   readonly #ratePerSecond: number;
-  readonly #dependencies: AccessNetworkDependencies;
+  readonly dependencies: AccessNetworkDependencies;
   readonly #open: OpenNode;
   readonly #byName = new Map<string, PoolMember>();
   /** Roots of the followed sporks, ascending; without those of the table. */
@@ -119,7 +119,7 @@ export class NodePool implements AccessNodes {
     this.source = options.accessNodes.length === 0 ? 'peer' : 'access node';
     this.#sporks = sporks;
     this.#ratePerSecond = options.ratePerSecond;
-    this.#dependencies = dependencies;
+    this.dependencies = dependencies;
     const tabled = sporks.flatMap(({ rootHeight, endHeightExclusive }) => [rootHeight, endHeightExclusive]);
     const known = [...tabled, sporkRoot ?? null].filter((root) => root !== null);
     this.verifier = new SporkVerifier({ known, clock, expectation, members: () => this.#heard });
@@ -185,7 +185,7 @@ export class NodePool implements AccessNodes {
   }
 
   report(node: AccessNode, fault: NodeFault, detail: string, method: AccessMethod): void {
-    const { logger, metrics } = this.#dependencies;
+    const { logger, metrics } = this.dependencies;
     logger.debug({ endpoint: node.name, method, fault, detail }, 'access node reported');
     if (fault === 'lied') metrics.endpointLies.inc({ endpoint: node.name });
     const member = this.#byName.get(node.name);
@@ -221,7 +221,7 @@ export class NodePool implements AccessNodes {
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
   askAgain(): void {
-    const beforeMs = this.#dependencies.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
+    const beforeMs = this.dependencies.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
     for (const member of this.named())
       if (isUsable(member) && member.askedAtMs <= beforeMs) member.pause.wake();
   }
@@ -334,7 +334,10 @@ export class NodePool implements AccessNodes {
   /** Usable nodes of a role that serve a height: configured ones if there are any, else historic ones. */
   #serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     const serving = this.#offered(height, role);
-    if (this.verifier.isUndecided(height) || serving.some(({ origin }) => origin === 'configured'))
+    if (
+      this.verifier.undecidedAt(height) !== undefined ||
+      serving.some(({ origin }) => origin === 'configured')
+    )
       return serving;
     const nodes = this.#historicNodes(height);
     if (serving.length === 0 && nodes.length === 0) this.askAgain();
@@ -342,14 +345,14 @@ export class NodePool implements AccessNodes {
       const roles = { access: true, executionData: true, peer: false };
       const member = this.#byName.get(endpoint.name) ?? this.#add(endpoint, 'historic', roles);
       member.isTabled = true;
-      member.wantedAtMs = this.#dependencies.clock.monotonic();
+      member.wantedAtMs = this.dependencies.clock.monotonic();
     }
     return serving;
   }
 
   /** What `#serving` would return, without adding or keeping a historic node: a report must not cause connections. */
   #offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
-    if (this.verifier.isUndecided(height)) return [];
+    if (this.verifier.undecidedAt(height) !== undefined) return [];
     const serving = this.members.filter(
       (member) =>
         (member.roles[role] || member.isTabled) &&
@@ -365,8 +368,8 @@ export class NodePool implements AccessNodes {
   #mayNameSpork({ beginning, identity, range }: PoolMember, height: number): boolean {
     if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
       return false;
-    const isCrossing = (this.#dependencies.expectation().firstHeight ?? Infinity) < height;
-    return isCrossing && this.#dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
+    const isCrossing = (this.dependencies.expectation().firstHeight ?? Infinity) < height;
+    return isCrossing && this.dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
   }
 
   #historicNodes(height: number): readonly Endpoint[] {
@@ -389,7 +392,7 @@ export class NodePool implements AccessNodes {
   }
 
   #add(endpoint: Endpoint, origin: PoolMember['origin'], roles: PoolMember['roles']): PoolMember {
-    const { clock, expectation, logger, metrics } = this.#dependencies;
+    const { clock, expectation, logger, metrics } = this.dependencies;
     const events: NodeEvents = {
       onLowestHeight: (height) => {
         if (height <= member.refusedBelow) return;
@@ -430,11 +433,11 @@ export class NodePool implements AccessNodes {
     return new GrpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
-        ...this.#dependencies,
+        ...this.dependencies,
         ...reported,
         isProvable: isPeer && this.proofs !== undefined,
         proveBlock: this.proofs?.decoderOf(endpoint.name, isPeer),
-        credentials: this.#dependencies.credentialsFor?.(endpoint, isPeer),
+        credentials: this.dependencies.credentialsFor?.(endpoint, isPeer),
       },
     );
   }

@@ -12,7 +12,7 @@ import { MessageStream, StreamQuota } from './streams/MessageStream.js';
 import type { StreamRank, StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
-import { isCut, namedRoot, upstreamError } from './upstreamErrors.js';
+import { CUT, namedRoot, upstreamError } from './upstreamErrors.js';
 import type { CallStatus } from './upstreamErrors.js';
 import { RefusedBlockError, UpstreamError } from '../UpstreamError.js';
 import type { UpstreamErrorKind } from '../UpstreamError.js';
@@ -102,6 +102,8 @@ export class RpcClient {
   #apart = 0;
   /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
   #gaveAtMs = -Infinity;
+  /** Of the addresses of the node's name: the next connection goes to another one than the last that gave nothing. */
+  #turn = 0;
   /** Consecutive missed deadlines on the shared channel. */
   #missedDeadlines = 0;
   /** Consecutive new channels on which nothing was answered either. */
@@ -120,7 +122,8 @@ export class RpcClient {
     this.#scarcity = new StreamQuota({ clock });
     this.#openChannel = () => {
       const parts = { clock, metadata: credentials?.metadata };
-      return openChannel?.(options, parts) ?? new RpcChannel(options, parts);
+      const turned = { ...options, turn: this.#turn };
+      return openChannel?.(turned, parts) ?? new RpcChannel(turned, parts);
     };
     this.#shared = this.#openChannel();
   }
@@ -280,13 +283,19 @@ export class RpcClient {
     // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
     // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
     const channel = this.#isClosed ? this.#shared : this.#openChannel();
-    const call = channel.stream(pathOf(method, isProvable), request, sink);
+    let isSilent = true;
+    const onMessage = (message: Buffer): void => {
+      isSilent = false;
+      sink.onMessage(message);
+    };
+    const call = channel.stream(pathOf(method, isProvable), request, { ...sink, onMessage });
     channel.close();
-    if (rank === 'needed') return call;
     // It may have to make way, until it is cancelled, as every call is in the end.
-    const over = this.#scarcity.yielding(() => sink.onEnd({ code: status.OK, details: '' }), rank);
+    const end = (): void => sink.onEnd({ code: status.OK, details: '' });
+    const over = rank === 'needed' ? undefined : this.#scarcity.yielding(end, rank);
     const cancel = (): void => {
-      over();
+      if (isSilent) this.#turn += 1;
+      over?.();
       call.cancel();
     };
     return { read: () => call.read(), cancel };
@@ -303,7 +312,7 @@ export class RpcClient {
 
   /** Where no connection comes about, or the node says that it is not available, connections would only cost it more. */
   #lost(method: UnaryMethod, said: string): void {
-    const owed = isCut(said) && !this.#isClosed ? (this.#owed.get(method) ?? 0) + ANSWERS_PER_LOSS : 0;
+    const owed = CUT.test(said) && !this.#isClosed ? (this.#owed.get(method) ?? 0) + ANSWERS_PER_LOSS : 0;
     this.#owed.set(method, Math.min(owed, MAX_OWED_ANSWERS));
   }
 
@@ -313,6 +322,7 @@ export class RpcClient {
     this.#missedDeadlines += 1;
     if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
     this.#missedDeadlines = 0;
+    this.#turn += 1;
     // It may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it.
     this.#shared.close();
     this.#shared = this.#openChannel();

@@ -60,8 +60,3 @@ export function parseEndpoint(text: string): Endpoint {
   if (!HOST_NAME.test(hostText)) return refuse('its host is neither a name nor an address');
   return { name: `${hostText}:${port}`, host: hostText, port, tls: protocol === 'grpcs' };
 }
-
-/** The address in the form that grpc-js takes. */
-export function grpcTarget(endpoint: Endpoint): string {
-  return `dns:${endpoint.name}`;
-}

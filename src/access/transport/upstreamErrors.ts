@@ -45,8 +45,8 @@ const UNPACKABLE = /failed to decompress|unsupported compression/i;
 /** The text of grpc-js for a connection or call that is ended with INADEQUATE_SECURITY, which no credentials mend. */
 const INSECURE = /protocol not secure enough/i;
 
-/** The texts of grpc-js for a call whose connection was lost, in a message of ours; for one that had none it has others. */
-const CUT = /: UNAVAILABLE: (?:Connection dropped|(?:read|write) E[A-Z]+)/;
+/** The texts of grpc-js for a call that was sent and whose connection was lost, in a message of ours; for one that had none it has others. */
+export const CUT = /: UNAVAILABLE: (?:Connection dropped|(?:read|write) E[A-Z]+)/;
 
 /** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
 const EMPTY_NOTE = /\s*Resolution note:\s*$/;
@@ -126,11 +126,6 @@ function isText(length: number): boolean {
     const byte = Math.floor(length / 2 ** bits) % 256;
     return byte >= 0x20 && byte < 0x7f;
   });
-}
-
-/** True for the message of a call that was sent, and whose connection was lost. */
-export function isCut(message: string): boolean {
-  return CUT.test(message);
 }
 
 /**

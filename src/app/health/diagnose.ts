@@ -88,9 +88,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   let leaderSeenAtMs = startedAtMs;
 
   const ageOf = (sinceMs: number): number => clock.monotonic() - sinceMs;
-  /** What came while the process stood still is yet to be seen: only since then has it been waited for. */
+  /** What came while the process stood still, or its database was away, is yet to be seen: it was waited for only since. */
   let awakeMs = Infinity;
   const waitedMs = (ageMs: number): number => Math.min(ageMs, awakeMs);
+  let databaseAwayAtMs = -Infinity;
+  const heldUpMs = (ageMs: number): number => Math.min(waitedMs(ageMs), ageOf(databaseAwayAtMs));
   const answerAgeMs = (): number => listener.finalized.answerAgeMs() ?? Infinity;
   /** False while no node confirms the head: then the lag of the index is unknown. */
   const isHeadConfirmed = (): boolean => answerAgeMs() < HEAD_UNCONFIRMED_AFTER_MS;
@@ -141,6 +143,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
    */
   const findings = (sinceStandstillMs = Infinity): readonly Finding[] => {
     awakeMs = sinceStandstillMs;
+    if (databaseTrouble() !== undefined) databaseAwayAtMs = clock.monotonic();
     noteProgress();
     if (phase() === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const outOfDescriptors = descriptors.trouble();
@@ -186,9 +189,10 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (spork === undefined) return undefined;
     const { awaited, rootHeight } = spork;
     const reporters = spork.reporters.join(', ');
+    const asked = awaited.length === 0 ? '' : ` (asked: ${awaited.join(', ')})`;
     const message =
       `a spork at height ${rootHeight} is reported by ${reporters} but is not in config/sporks.json, and it is not known yet whether ` +
-      `the chain continues there without one (asked: ${awaited.join(', ')}). If there is such a spork, confirm it with ` +
+      `the chain continues there without one${asked}. If there is such a spork, confirm it with ` +
       `--access-spork-root ${rootHeight}; if not, leave out --access-node ${reporters}`;
     return finding('not_vouched', message, block?.height);
   };
@@ -256,17 +260,14 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const headStale = (head: number): Finding | undefined => {
     const { maxHeadAgeSeconds } = limits;
-    const ageMs = listener.finalized.advanceAgeMs();
-    if (maxHeadAgeSeconds === 0 || ageMs === undefined || ageMs < maxHeadAgeSeconds * 1000) return undefined;
-    // Nobody says that it stands still: nobody says anything.
-    if (!isHeadConfirmed()) return undefined;
+    const ageMs = listener.finalized.advanceAgeMs() ?? 0;
+    if (maxHeadAgeSeconds === 0 || ageMs < maxHeadAgeSeconds * 1000 || !isHeadConfirmed()) return undefined;
     const message = `the head has stood at ${head} for ${wholeSeconds(ageMs)} s; ready.maxHeadAgeSeconds allows ${maxHeadAgeSeconds}`;
     return finding('head_stale', message, head);
   };
 
   const storeStalled = (): Finding | undefined => {
-    const begunAtMs = line?.indexer.commitStartedAtMs();
-    const forMs = begunAtMs === undefined ? 0 : waitedMs(ageOf(begunAtMs));
+    const forMs = heldUpMs(ageOf(line?.indexer.commitStartedAtMs() ?? Infinity));
     const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
     const advice = store.trouble === undefined ? '' : '; its pg_stat_activity shows what it waits for';
@@ -275,7 +276,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   const heldUp = (): Finding | undefined => {
-    const stillMs = waitedMs(ageOf(progressAtMs));
+    const stillMs = heldUpMs(ageOf(progressAtMs));
     if (stillMs < HELD_UP_AFTER_MS) return undefined;
     const lowest = lowestHeldUp();
     if (lowest === undefined) return undefined;
@@ -303,9 +304,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   /** The process that leads, of those that share the store, as far as this one knows. */
   const leader = (): NonNullable<StatusDocument['cluster']>['leader'] => {
     const known = leadership.leader();
-    return known === undefined
-      ? null
-      : { worker: known.id, host: known.host, ageSeconds: known.beatAgeMs / 1_000 };
+    if (known === undefined) return null;
+    return { worker: known.id, host: known.host, ageSeconds: known.beatAgeMs / 1_000 };
   };
 
   const leaderLost = (): Finding | undefined => {

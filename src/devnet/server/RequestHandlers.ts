@@ -1,4 +1,3 @@
-import type { BlockStatusNumber } from '../node/ResponseEncoder.js';
 import type { CollectionPlace } from '../chain/Chain.js';
 import type { GeneratedBlock } from '../chain/ChainGenerator.js';
 import { collectionLagMs } from '../node/collectionLag.js';
@@ -102,19 +101,13 @@ export class RequestHandlers {
       methods[method].subject === 'header'
         ? this.#node.answers.header(block, lie)
         : this.#node.answers.block(block, request.full_block_response === true, lie);
-    return this.#node.answers.blockResponse(body, this.#statusOf(block.height), this.#node.metadata(), lie);
-  }
-
-  #statusOf(height: number): BlockStatusNumber {
-    return height <= this.#node.head.sealed ? 2 : 1;
+    const status = block.height <= this.#node.head.sealed ? 2 : 1;
+    return this.#node.answers.blockResponse(body, status, this.#node.metadata(), lie);
   }
 
   #latestSnapshot(): Question {
     const height = this.#node.head.finalized;
-    return {
-      height,
-      answer: (lie) => this.#snapshot(this.#backIn(height, lie), lie),
-    };
+    return { height, answer: (lie) => this.#snapshot(this.#backIn(height, lie), lie) };
   }
 
   #snapshotByHeight(height: number): Question {

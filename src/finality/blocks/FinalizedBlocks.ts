@@ -306,8 +306,10 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const { clock } = this.#deps;
     const { node } = way;
     const streams = this.#chooser.isStream(way);
-    const limitMs = this.#chooser.patienceMs('stream');
-    const blocks = new StreamReader({ limitMs, open: (ended) => this.#open(way, ended), signal, clock });
+    const start = this.#linked.next;
+    const open = (ended: AbortSignal): AsyncIterable<ReceivedBlock> =>
+      streams ? node.subscribeBlocks(start, { signal: ended }) : this.#poll(node, start, ended);
+    const blocks = new StreamReader({ limitMs: this.#chooser.patienceMs('stream'), open, signal, clock });
     let delivered = 0;
     let pausedMs = 0;
     const pace = streamPace();
@@ -358,12 +360,6 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     } finally {
       blocks.cancel();
     }
-  }
-
-  #open(way: Way, signal: AbortSignal): AsyncIterable<ReceivedBlock> {
-    const start = this.#linked.next;
-    const isStream = this.#chooser.isStream(way);
-    return isStream ? way.node.subscribeBlocks(start, { signal }) : this.#poll(way.node, start, signal);
   }
 
   /**
@@ -449,7 +445,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const fault = faultOf(kind);
     this.#countReopened(way, kind);
     if (fault !== undefined && pausedMs >= FORGIVEN_PAUSE_MS) return 0;
-    if (kind === 'not_found' && this.#retriesQuickly()) {
+    const nowMs = this.#deps.clock.monotonic();
+    if (kind === 'not_found' && nowMs - (this.#notFoundSinceMs ??= nowMs) < QUICK_RETRIES_MS) {
       // This node will have the block in a moment; until then another may be the real obstacle.
       this.#chooser.troubles.answered(node.name);
       this.#chooser.skip(way);
@@ -471,12 +468,5 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       this.#deps.metrics.invalidBlocks.inc({ endpoint: node.name, reason: 'malformed' });
     this.#chooser.erred(way, error, fault ?? (NO_FAULT.has(kind) ? undefined : 'failing'));
     return this.#chooser.pauseMs();
-  }
-
-  /** True for the first refusals since a block arrived. */
-  #retriesQuickly(): boolean {
-    const nowMs = this.#deps.clock.monotonic();
-    this.#notFoundSinceMs ??= nowMs;
-    return nowMs - this.#notFoundSinceMs < QUICK_RETRIES_MS;
   }
 }

@@ -38,8 +38,7 @@ export class FinalizationListener {
 
   /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */
   firstHead(signal: AbortSignal): Promise<number> {
-    const { height } = this.finalized;
-    if (height !== undefined) return Promise.resolve(height);
+    if (this.finalized.height !== undefined) return Promise.resolve(this.finalized.height);
     return unlessAborted(signal, (resolve) => this.finalized.onRise(resolve));
   }
 

@@ -20,6 +20,8 @@ const POLL_MS = 1_000;
 const FRESHNESS_POLL_MS = 2_000;
 /** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
+/** A head this far above what its own teller and another node tell for so long, without a word for it, was false. */
+const DENIED = { heights: 20, forMs: 60_000 };
 /** Heads whose ids are remembered. */
 const MAX_IDS = 16;
 /** Delay before a stream is reopened. */
@@ -62,8 +64,10 @@ export class HeadFollower {
   #stream: HeadStream | undefined;
   #height: number | undefined;
   /** The node that told this height first. */
-  #toldBy: string | undefined;
+  toldBy: string | undefined;
   #risenAtMs = -Infinity;
+  /** By node: the head far below ours that it told, while none tells ours. Bounded by the nodes. */
+  readonly #denials = new Map<string | undefined, number>();
   #answeredAtMs = -Infinity;
 
   constructor(parts: Parts) {
@@ -88,28 +92,35 @@ export class HeadFollower {
     return this.#risen.add(callback);
   }
 
-  /** By whom this head is known. */
-  get toldBy(): string | undefined {
-    return this.#toldBy;
-  }
-
   /** A node told that a block of this height is of this kind. False when that is no news. */
   rise(height: number, node: string | undefined): boolean {
+    if (this.#height !== undefined && height < this.#height) this.#denied(this.#height, height, node);
+    else this.#denials.clear();
     if (height <= (this.#height ?? -1)) return false;
     this.#height = height;
-    this.#toldBy = node;
+    this.toldBy = node;
     this.#risenAtMs = this.#parts.clock.monotonic();
     this.#risen.tell(height);
     return true;
   }
 
   /** A node is of another chain: where it told the head, heads above this height, which is of ours, are news from now on. */
-  fall(node: string, height: number | undefined): void {
+  fall(node: string | undefined, height: number | undefined): void {
     this.#ids.clear();
-    if (this.#stream?.node.name === node) this.#leave(this.#stream);
-    if (this.#toldBy !== node || this.#height === undefined) return;
+    if (this.#stream !== undefined && this.#stream.node.name === node) this.#leave(this.#stream);
+    if (this.toldBy !== node || this.#height === undefined) return;
     this.#height = height && Math.min(height, this.#height);
     this.wake();
+  }
+
+  #denied(ours: number, height: number, node: string | undefined): void {
+    if (height > ours - DENIED.heights) return;
+    this.#denials.set(node, height);
+    const isLong = (this.advanceAgeMs() ?? 0) >= DENIED.forMs;
+    if (!isLong || !this.#denials.has(this.toldBy) || this.#denials.size < 2) return;
+    const fields = { height: ours, node: this.toldBy };
+    this.#parts.logger.warn(fields, 'a head that nobody tells any more was false');
+    this.fall(this.toldBy, Math.max(...this.#denials.values()));
   }
 
   /** Why this head is unknown; empty while any node reports it. */

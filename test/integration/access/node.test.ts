@@ -227,6 +227,39 @@ describe('unary calls', () => {
     await expect.poll(ask, { timeout: 15_000 }).toBeInstanceOf(Buffer);
   });
 
+  it('leave an address of the name behind which nothing answers: calls after three deadlines, a stream once', async () => {
+    const addresses = ['127.0.0.2', '127.0.0.1'].map((address) => ({ address, family: 4 }));
+    const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue(addresses as never);
+    atEnd(() => lookup.mockRestore());
+    const send: StreamHandler = (_request, call) => call.send({ block: testBlock(1) });
+    const handlers = {
+      unary: { GetNetworkParameters: parameters },
+      streams: { SubscribeBlocksFromStartHeight: send },
+    };
+    await connect(handlers);
+    // At the first address connections come about, and nothing is answered.
+    let unanswered = 0;
+    const mute = createServer().on('stream', () => (unanswered += 1));
+    mute.listen({ host: '127.0.0.2', port: server.port });
+    await once(mute, 'listening');
+    atEnd(() => void mute.close());
+    const endpoint = parseEndpoint(`two.test:${server.port}`);
+
+    const called = await connect({}, { endpoint });
+    for (let i = 0; i < 3; i++)
+      expect(await kindOf(called.getNetworkParameters({ timeoutMs: 500 }))).toBe('deadline');
+    expect(await called.getNetworkParameters()).toEqual({ chainId: 'c' });
+    const streamed = await connect({}, { endpoint });
+    const abandoned = new AbortController();
+    const silent = iteratorOf(streamed.subscribeBlocks(1, { signal: abandoned.signal })).next();
+    await expect.poll(() => unanswered, { timeout: 10_000 }).toBe(4);
+    abandoned.abort();
+    await expect(silent).rejects.toThrow();
+    const blocks = iteratorOf(streamed.subscribeBlocks(1, { signal: never }));
+    expect(await blocks.next()).toMatchObject({ value: { block: { height: 1 } } });
+    await blocks.return?.();
+  });
+
   it('take the 503 of a proxy for a limit while the node behind it answers, and else for an outage', async () => {
     const refusal = new StatusError('UNAVAILABLE', '');
     // As grpc-js reports it, word for word.

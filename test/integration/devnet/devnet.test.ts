@@ -69,6 +69,12 @@ it('what a running node adds is certified, and a spork that has ended is the sam
   expect(growing.chain.blockId(55)).toBe(plain.blockId(55));
   expect(growing.chain.blockId(56)).not.toBe(plain.blockId(56));
   expect(ended.chain.blockId(70)).toBe(plain.blockId(70));
+  // Whoever catches up looks at every thousandth height.
+  const rare = [7_000, 1_000, 1_001].map((certificatesEvery) => {
+    const chain = new ChainGenerator({ ...options, rootHeight: 997, certificatesEvery });
+    return chain.blockId(1_000);
+  });
+  expect(new Set(rare).size).toBe(1);
 });
 
 it('a port that is in use is refused with a sentence', async () => {

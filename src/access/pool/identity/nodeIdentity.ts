@@ -114,13 +114,17 @@ export function foreignMessage(
   { network, firstHeight }: Expectation,
   source: 'access node' | 'peer',
 ): string {
-  const found = nodes.map(({ name, foreign }) => `${name} ${wordsOf(foreign, network)}`);
-  const fix = fixOf(
-    nodes.map(({ foreign }) => foreign),
-    firstHeight,
-    source === 'peer' ? 'a --peer' : 'an --access-node',
-  );
-  return `${found.join('; ')}. ${fix}`;
+  const found = nodes.map(({ name, foreign }) => `${name} ${wordsOf(foreign, network)}`).join('; ');
+  const another = `${found}. Name ${source === 'peer' ? 'a --peer' : 'an --access-node'}`;
+  const reasons = new Set(nodes.map(({ foreign }) => foreign.reason));
+  if (reasons.has('chain'))
+    return `${another} of that network, or the --network that is served with a --data-dir of its own.`;
+  const other = `${another} of the stored chain; or, if the network began anew, start with another --data-dir or --store`;
+  const shared = nodes.map(({ foreign }) => foreign.sharedHeight ?? (firstHeight ?? 0) - 1);
+  const target = Math.min(...shared);
+  // Nothing of a store that begins at 0 can be kept.
+  if (reasons.has('spork') || target < 0) return `${other}.`;
+  return `${other}, or forget what the new chain does not have with "flow-collection-indexer rewind --to ${target} --yes".`;
 }
 
 /** In words that follow the name of the node. */
@@ -133,17 +137,4 @@ export function wordsOf({ reason, expected, found, height = 0 }: Foreignness, ne
     case 'block':
       return `has block ${found} at height ${height}, where the index has ${expected}`;
   }
-}
-
-function fixOf(found: readonly Foreignness[], firstHeight: number | undefined, another: string): string {
-  if (found.some(({ reason }) => reason === 'chain'))
-    return `Name ${another} of that network, or the --network that is served with a --data-dir of its own.`;
-  const other = `Name ${another} of the stored chain; or, if the network began anew, start with another --data-dir or --store`;
-  const blocks = found.filter(({ reason }) => reason === 'block');
-  if (blocks.length < found.length) return `${other}.`;
-  const shared = blocks.map(({ sharedHeight }) => sharedHeight ?? (firstHeight ?? 0) - 1);
-  const target = Math.min(...shared);
-  // Nothing of a store that begins at 0 can be kept.
-  if (target < 0) return `${other}.`;
-  return `${other}, or forget what the new chain does not have with "flow-collection-indexer rewind --to ${target} --yes".`;
 }

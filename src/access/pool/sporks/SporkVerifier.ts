@@ -113,11 +113,6 @@ export class SporkVerifier {
     return this.#followed.has(rootHeight);
   }
 
-  /** True while it is undecided whether a height belongs to a claimed spork: it is not requested meanwhile. */
-  isUndecided(height: number): boolean {
-    return this.undecidedAt(height) !== undefined;
-  }
-
   /** The undecided spork because of which this height and those above are not requested. */
   undecidedAt(height: number): UndecidedSpork | undefined {
     for (const claim of this.#claims.values()) {

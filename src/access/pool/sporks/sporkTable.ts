@@ -90,9 +90,12 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
   const ids = { ...parseId('rootParentId'), ...parseId('rootId') };
   if (typeof rootParentIsBelow !== 'boolean')
     return refuse(`${place}.rootParentIsBelow is not true or false`);
-  if (!isTextList(accessNodes) || accessNodes.length === 0) {
+  if (
+    !Array.isArray(accessNodes) ||
+    !accessNodes.every((node) => typeof node === 'string') ||
+    accessNodes.length === 0
+  )
     return refuse(`${place}.accessNodes is not a list of nodes`);
-  }
   for (const node of accessNodes) {
     try {
       parseEndpoint(node);
@@ -109,8 +112,4 @@ function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
 
 function isHeight(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
-}
-
-function isTextList(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'string');
 }

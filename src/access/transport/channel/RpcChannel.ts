@@ -63,7 +63,7 @@ export class RpcChannel {
 
   constructor(options: ChannelOptions, dependencies: Parameters<OpenChannel>[1]) {
     this.#clock = dependencies.clock;
-    this.#metadata = dependencies.metadata ?? (() => NOTHING);
+    this.#metadata = dependencies.metadata ?? (() => ({}));
     this.#connection = openConnection({ ...options, windowBytes: FLOW_CONTROL_WINDOW_BYTES }, this.#clock);
   }
 
@@ -168,7 +168,6 @@ export class RpcChannel {
   }
 }
 
-const NOTHING: NodeMetadata = {};
 const MADE_WAY: CallStatus = { code: status.OK, details: '' };
 const OVERDUE: CallStatus = {
   code: status.DEADLINE_EXCEEDED,

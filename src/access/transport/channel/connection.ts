@@ -1,10 +1,9 @@
-import { Client, connectivityState, credentials, setLogger } from '@grpc/grpc-js';
+import { Client, connectivityState, credentials, experimental, setLogger } from '@grpc/grpc-js';
 import type { ChannelCredentials, ChannelInterface, ClientOptions } from '@grpc/grpc-js';
 import type { Logger } from '../../../observability/index.js';
 import { messageOf, OperatorError } from '../../../runtime/index.js';
 import type { Clock } from '../../../runtime/index.js';
 import { proxyFor } from './proxy.js';
-import { grpcTarget } from '../endpoint.js';
 import type { Endpoint } from '../endpoint.js';
 
 /** Bounds of the pauses between attempts to connect. */
@@ -27,6 +26,8 @@ export interface ChannelOptions {
   /** Larger answers fail with RESOURCE_EXHAUSTED and a text that names the size. */
   readonly maxMessageBytes: number;
   readonly userAgent: string;
+  /** Which address of the name is tried first, after the one that the system gives first. Default: that one. */
+  readonly turn?: number;
 }
 
 export type Connection = Readonly<ReturnType<typeof openConnection>>;
@@ -39,7 +40,7 @@ export function openConnection(
   },
   clock: Clock,
 ) {
-  const { endpoint, maxMessageBytes, userAgent, windowBytes } = options;
+  const { endpoint, maxMessageBytes, turn = 0, userAgent, windowBytes } = options;
   const clientOptions: ClientOptions = {
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc-node.flow_control_window': windowBytes,
@@ -57,9 +58,43 @@ export function openConnection(
     'grpc.enable_http_proxy': proxyFor(endpoint) === undefined ? 0 : 1,
   };
   const secrecy = endpoint.tls ? tlsCredentials() : credentials.createInsecure();
-  const client = new Client(grpcTarget(endpoint), secrecy, clientOptions);
+  experimental.registerResolver('turned', TurnedAddresses);
+  const client = new Client(`turned://${turn}/${endpoint.name}`, secrecy, clientOptions);
   const channel = client.getChannel();
   return { client, channel, mayCancel: cancelBudget(clock), streams: drainWatch(channel, clock) };
+}
+
+type ResolverOf = ConstructorParameters<Parameters<typeof experimental.registerResolver>[1]>;
+
+/**
+ * The addresses of a name, in turns: grpc-js stays with the first one that takes the connection, even if nothing behind it
+ * answers any more.
+ */
+class TurnedAddresses implements experimental.Resolver {
+  readonly #names: experimental.Resolver;
+
+  constructor({ authority, path }: ResolverOf[0], listener: ResolverOf[1], options: ResolverOf[2]) {
+    const tell: typeof listener = (found, ...more) => {
+      if (!found.ok) return listener(found, ...more);
+      const first = Number(authority) % (found.value.length || 1);
+      const turned = [...found.value.slice(first), ...found.value.slice(0, first)];
+      return listener(experimental.statusOrFromValue(turned), ...more);
+    };
+    this.#names = experimental.createResolver({ scheme: 'dns', path }, tell, options);
+  }
+
+  /** What a certificate must be for. */
+  static getDefaultAuthority({ path }: ResolverOf[0]): string {
+    return path;
+  }
+
+  updateResolution(): void {
+    this.#names.updateResolution();
+  }
+
+  destroy(): void {
+    this.#names.destroy();
+  }
 }
 
 /** grpc-js reads the file of authorities here. */

@@ -6,8 +6,6 @@ import type { Endpoint } from '../endpoint.js';
 const VARIABLES = ['grpc_proxy', 'https_proxy', 'http_proxy'] as const;
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
-export type Environment = Readonly<Record<string, string | undefined>>;
-
 type Proxy = Readonly<NonNullable<ReturnType<typeof proxyFor>>>;
 
 /**
@@ -15,7 +13,7 @@ type Proxy = Readonly<NonNullable<ReturnType<typeof proxyFor>>>;
  * forms (`*`, a name, the end of a name, an address, a network, with or without a port), or the node is on this machine:
  * a proxy that is meant for the outside cannot reach it.
  */
-export function proxyFor({ host, port }: Endpoint, environment: Environment = process.env) {
+export function proxyFor({ host, port }: Endpoint, environment: NodeJS.ProcessEnv = process.env) {
   const variable = VARIABLES.find((name) => (environment[name] ?? '') !== '');
   if (variable === undefined || LOOPBACK.test(host)) return undefined;
   const excepted = environment['no_grpc_proxy'] || environment['no_proxy'] || environment['NO_PROXY'] || '';

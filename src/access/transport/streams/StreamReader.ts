@@ -43,11 +43,14 @@ export class StreamReader<T> {
    */
   read(): Promise<StreamRead<T>> {
     const { signal } = this.#controller;
+    const { clock, limitMs } = this.#parts;
     if (signal.aborted) return Promise.reject(abortReason(signal));
     return new Promise((resolve, reject) => {
       const pending = { resolve, reject };
       this.#pending = pending;
-      this.#watch();
+      // The timer of an earlier read is used again: when it fires, it is set for the rest.
+      this.#readAtMs = clock.monotonic();
+      if (limitMs !== undefined) this.#timer ??= this.#setTimer(limitMs, limitMs);
       this.#iterator.next().then(
         (result) => {
           if (this.#pending === pending) this.#pending = undefined;
@@ -75,14 +78,6 @@ export class StreamReader<T> {
     this.#pending = undefined;
     this.#controller.abort(reason);
     this.#iterator.return?.().catch((error: unknown) => this.#judgeLate(error));
-  }
-
-  /** Reuses the timer of an earlier read: when it fires, it is set again for the rest. */
-  #watch(): void {
-    const { clock, limitMs } = this.#parts;
-    if (limitMs === undefined) return;
-    this.#readAtMs = clock.monotonic();
-    this.#timer ??= this.#setTimer(limitMs, limitMs);
   }
 
   #setTimer(delayMs: number, limitMs: number): Timer {
