@@ -21,10 +21,7 @@ function roomPatterns(room) {
       message: `src/${room} may not import this room: imports run downward only (docs/architecture.md, "The floors").`,
     });
   }
-  patterns.push({
-    regex: '^(?:\\.\\./)+main\\.js$',
-    message: 'Nothing imports main.ts.',
-  });
+  patterns.push({ regex: '^(?:\\.\\./)+main\\.js$', message: 'Nothing imports main.ts.' });
   return patterns;
 }
 
@@ -134,10 +131,7 @@ export default tseslint.config(
   },
   {
     files: ['test/**/*.ts'],
-    rules: {
-      '@typescript-eslint/no-non-null-assertion': 'off',
-      '@typescript-eslint/require-await': 'off',
-    },
+    rules: { '@typescript-eslint/no-non-null-assertion': 'off', '@typescript-eslint/require-await': 'off' },
   },
   {
     // Scripts for a terminal: what they print is their result.

@@ -14,9 +14,7 @@ export default defineConfig({
     // waits for the others, and what starts processes of its own drowns the machine.
     maxWorkers: availableParallelism() + 1,
     projects: [
-      {
-        test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false },
-      },
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false } },
       { test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'], testTimeout: 180_000 } },
       {
         test: {

@@ -4,8 +4,7 @@
 // their committee proven by the block's protocol state; older ones, since flow-go 0.29, name it.
 import { readFileSync } from 'node:fs';
 import { gunzipSync } from 'node:zlib';
-import { parseIdentifier } from '../src/flow/index.js';
-import type { Identifier } from '../src/flow/index.js';
+import { parseIdentifier, type Identifier } from '../src/flow/index.js';
 import { prepareCommittee, verifyCertificate } from '../src/proof/certificates/verifyCertificate.js';
 import { weightOf } from '../src/proof/committee/committee.js';
 import { readProtocolState } from '../src/proof/committee/protocolState.js';

@@ -4,8 +4,7 @@ import { subscribe } from 'node:diagnostics_channel';
 import { closeSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { isatty } from 'node:tty';
-import { lacks, runCommandLine } from './cli/index.js';
-import type { Terminal } from './cli/index.js';
+import { lacks, runCommandLine, type Terminal } from './cli/index.js';
 import {
   AbortError,
   exitCodeOf,
@@ -79,11 +78,7 @@ subscribe('net.client.socket', (message) => {
   outward.add(socket.once('close', () => outward.delete(socket)));
 });
 
-const stdout = new Output('standard output', {
-  sink: openSink(1),
-  columns: () => screen.columns,
-  onRefused,
-});
+const stdout = new Output('standard output', { sink: openSink(1), columns: () => screen.columns, onRefused });
 const stderr = new Output('standard error', { sink: openSink(2), columns: () => errScreen.columns });
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();

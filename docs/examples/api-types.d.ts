@@ -2,12 +2,7 @@
 
 export interface paths {
   '/v1/blocks': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** Blocks by height: a list, a range with both ends, or one of the words final (or latest) and sealed. */
     get: operations['getBlocksByHeight'];
     put?: never;
@@ -19,12 +14,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/blocks/{ids}': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** Blocks by id. */
     get: operations['getBlocksById'];
     put?: never;
@@ -36,12 +26,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/blocks/{id}/payload': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** The payload of a block: its collection guarantees. */
     get: operations['getBlockPayload'];
     put?: never;
@@ -53,12 +38,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/blocks/{block}/collections': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** All collections of a block with the ids of their transactions. Not in the REST interface of Flow. */
     get: operations['getBlockCollections'];
     put?: never;
@@ -70,12 +50,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/collections/{id}': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** A collection. */
     get: operations['getCollection'];
     put?: never;
@@ -87,12 +62,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/transactions': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** The transactions of a block, by its id or height: those of its guaranteed collections in order. System transactions are not indexed. */
     get: operations['getTransactionsOfBlock'];
     put?: never;
@@ -104,12 +74,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/transactions/{id}': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** A transaction. */
     get: operations['getTransaction'];
     put?: never;
@@ -121,12 +86,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/network/parameters': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** The indexed chain. */
     get: operations['getNetworkParameters'];
     put?: never;
@@ -138,12 +98,7 @@ export interface paths {
     trace?: never;
   };
   '/v1/node_version_info': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** The version of the indexer, the spork, and the heights that can be read. */
     get: operations['getNodeVersionInfo'];
     put?: never;
@@ -155,12 +110,7 @@ export interface paths {
     trace?: never;
   };
   '/status': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** What the daemon is doing, and why. */
     get: operations['getStatus'];
     put?: never;
@@ -172,12 +122,7 @@ export interface paths {
     trace?: never;
   };
   '/lookup/{kind}/{key}': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** A block, collection or transaction with every place where it occurs. */
     get: operations['lookUp'];
     put?: never;
@@ -189,12 +134,7 @@ export interface paths {
     trace?: never;
   };
   '/proof/{kind}/{key}': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** What proves a block, collection or transaction to a program that trusts one block id (docs/proofs.md). */
     get: operations['getProof'];
     put?: never;
@@ -206,12 +146,7 @@ export interface paths {
     trace?: never;
   };
   '/events': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed. */
     get: operations['followIndex'];
     put?: never;
@@ -223,12 +158,7 @@ export interface paths {
     trace?: never;
   };
   '/explain/{key}': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** Why a height, or the object with this ID, is or is not in the index. */
     get: operations['explain'];
     put?: never;
@@ -240,12 +170,7 @@ export interface paths {
     trace?: never;
   };
   '/export': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** Blocks and their transactions as lines of JSON: one page of whole blocks from a height on. */
     get: operations['exportPage'];
     put?: never;
@@ -257,12 +182,7 @@ export interface paths {
     trace?: never;
   };
   '/accounts/{address}/transactions': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** The transactions in which an account plays a role, newest first, page by page. */
     get: operations['getAccountTransactions'];
     put?: never;
@@ -274,12 +194,7 @@ export interface paths {
     trace?: never;
   };
   '/openapi.json': {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     /** This document. */
     get: operations['getOpenApiDocument'];
     put?: never;
@@ -316,12 +231,8 @@ export interface components {
     };
     Block: {
       header: components['schemas']['BlockHeader'];
-      _expandable: {
-        payload?: string;
-      };
-      _links: {
-        _self: string;
-      };
+      _expandable: { payload?: string };
+      _links: { _self: string };
       /** @enum {string} */
       block_status: 'BLOCK_FINALIZED' | 'BLOCK_SEALED';
       /** @description With expand=payload. */
@@ -372,22 +283,10 @@ export interface components {
       latestIndexed?: number | null;
       head?: number | null;
       /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
-      coverage?: {
-        from: number;
-        to: number;
-      }[];
+      coverage?: { from: number; to: number }[];
     };
-    ProposalKey: {
-      address: string;
-      key_index: string;
-      sequence_number: string;
-    };
-    Signature: {
-      address: string;
-      key_index: string;
-      signature: string;
-      extension_data?: string;
-    };
+    ProposalKey: { address: string; key_index: string; sequence_number: string };
+    Signature: { address: string; key_index: string; signature: string; extension_data?: string };
     Transaction: {
       id: string;
       script: string;
@@ -403,18 +302,12 @@ export interface components {
         /** @description Where an access node has the result. It is not indexed. */
         result: string;
       };
-      _links: {
-        _self: string;
-      };
+      _links: { _self: string };
     };
     BlockCollection: {
       id: string;
-      _expandable: {
-        transactions?: string[];
-      };
-      _links: {
-        _self: string;
-      };
+      _expandable: { transactions?: string[] };
+      _links: { _self: string };
       transaction_ids: string[];
       /** @description With expand=transactions. */
       transactions?: components['schemas']['Transaction'][];
@@ -424,25 +317,17 @@ export interface components {
       height: string;
       /** @description In the order of the guarantees. */
       collections: components['schemas']['BlockCollection'][];
-      _links: {
-        _self: string;
-      };
+      _links: { _self: string };
     };
     Collection: {
       id: string;
-      _expandable: {
-        transactions?: string[];
-      };
-      _links: {
-        _self: string;
-      };
+      _expandable: { transactions?: string[] };
+      _links: { _self: string };
       /** @description With expand=transactions. */
       transactions?: components['schemas']['Transaction'][];
     };
     Transactions: components['schemas']['Transaction'][];
-    NetworkParameters: {
-      chain_id: string;
-    };
+    NetworkParameters: { chain_id: string };
     NodeVersionInfo: {
       /** @description The version of the indexer, with a leading v. */
       semver: string;
@@ -458,10 +343,7 @@ export interface components {
       /** @description The first indexed height. */
       node_root_block_height: string;
       /** @description The heights that can be read; absent while there are none. */
-      compatible_range?: {
-        start_height: string;
-        end_height: string;
-      };
+      compatible_range?: { start_height: string; end_height: string };
     };
     /** @description Rates are per second, ages are in seconds; null means not known yet. */
     Status: {
@@ -475,15 +357,9 @@ export interface components {
       latestIndexed: number | null;
       head: number | null;
       /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
-      coverage: {
-        from: number;
-        to: number;
-      }[];
+      coverage: { from: number; to: number }[];
       /** @description Stored heights that were damaged: they cannot be read until they are fetched again. */
-      healing: {
-        from: number;
-        to: number;
-      }[];
+      healing: { from: number; to: number }[];
       /** @description The lowest height that an access node is known to serve; null while unknown. */
       lowestServed: number | null;
       sealed: number | null;
@@ -598,14 +474,7 @@ export interface components {
         /** @description Over the last half minute. */
         callsPerSecond: number;
         /** @description Calls sent to it, and those that failed, also by kind of error. */
-        lastHour: {
-          calls: number;
-          errors: number;
-          kinds: {
-            kind: string;
-            count: number;
-          }[];
-        };
+        lastHour: { calls: number; errors: number; kinds: { kind: string; count: number }[] };
         /** @description Its calls that are limited now, by access.ratePerSecond or by what it answered. */
         limits: {
           method: string;
@@ -700,11 +569,7 @@ export interface components {
         /** @description The highest block whose seal is in a block that is proven final; null while none is known, and the nodes say what is sealed. */
         sealedHeight: number | null;
         /** @description The consensus nodes that signed the latest certificate; before the first one, those of the anchor. */
-        committee: {
-          epoch: number;
-          members: number;
-          weight: number;
-        } | null;
+        committee: { epoch: number; members: number; weight: number } | null;
         /** @description Of the child of the block at provenHeight. */
         latestCertificate: {
           height: number;
@@ -759,17 +624,10 @@ export interface components {
           /** @description Why the last run failed. */
           reason: string | null;
           /** @description What its lowest missing height waits for, when it has not come for a while. */
-          waitingFor: {
-            height: number;
-            message: string;
-            ageSeconds: number;
-          } | null;
+          waitingFor: { height: number; message: string; ageSeconds: number } | null;
         }[];
         /** @description Planned heights that no access node is known to serve. */
-        unserved: {
-          from: number;
-          to: number;
-        }[];
+        unserved: { from: number; to: number }[];
       };
       /** @description Standard output or standard error, while it does not take the lines of the log; empty otherwise. */
       log: {
@@ -819,10 +677,7 @@ export interface components {
       height: number;
       header: components['schemas']['BlockHeader'];
       payload: components['schemas']['BlockPayload'];
-      collections: {
-        collection_id: string;
-        transaction_count: number;
-      }[];
+      collections: { collection_id: string; transaction_count: number }[];
     };
     TransactionBody: {
       id: string;
@@ -844,16 +699,10 @@ export interface components {
       height: number;
       collection_index: number;
       /** @description Every position, lowest first. */
-      places: {
-        height: number;
-        collection_index: number;
-      }[];
+      places: { height: number; collection_index: number }[];
       /** @description There are more positions than listed. */
       more_places: boolean;
-      collection: {
-        id: string;
-        transactions: components['schemas']['TransactionBody'][];
-      };
+      collection: { id: string; transactions: components['schemas']['TransactionBody'][] };
     };
     TransactionDocument: {
       /** @enum {string} */
@@ -864,11 +713,7 @@ export interface components {
       collection_index: number;
       transaction_index: number;
       /** @description Every position, lowest first. */
-      places: {
-        height: number;
-        collection_index: number;
-        transaction_index: number;
-      }[];
+      places: { height: number; collection_index: number; transaction_index: number }[];
       /** @description There are more positions than listed. */
       more_places: boolean;
       collection_id: string;
@@ -906,10 +751,7 @@ export interface components {
       parent_id: string;
       /** Format: date-time */
       timestamp: string;
-      collections: {
-        collection_id: string;
-        transaction_count: number;
-      }[];
+      collections: { collection_id: string; transaction_count: number }[];
       /** @description Known to be sealed when this was sent. */
       sealed: boolean;
       /** @description Known to be proven final when this was sent. */
@@ -957,10 +799,7 @@ export interface components {
       latestIndexed: number | null;
       head: number | null;
       /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
-      coverage: {
-        from: number;
-        to: number;
-      }[];
+      coverage: { from: number; to: number }[];
       sealed: number | null;
       /** @description While the height is in progress. */
       work: {
@@ -1084,10 +923,7 @@ export interface components {
       timestamp: string;
       parent_id: string;
       /** @description In guarantee order; the lines of their transactions follow in this order. */
-      collections: {
-        collection_id: string;
-        transaction_count: number;
-      }[];
+      collections: { collection_id: string; transaction_count: number }[];
     };
     ExportedTransaction: {
       /** @enum {string} */
@@ -1117,10 +953,7 @@ export interface components {
       kind: 'account';
       address: string;
       /** @description The heights that the index covers, both ends included; empty while the first is above the second. */
-      covered: {
-        from: number;
-        to: number;
-      };
+      covered: { from: number; to: number };
       /** @description False: the index does not reach down to the first indexed height yet. */
       complete: boolean;
       transactions: {
@@ -1177,22 +1010,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['Blocks'];
-        };
+        content: { 'application/json': components['schemas']['Blocks'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; not_served: only access nodes have it: an expansion, or a scheduled transaction by number; too_many: more heights or ids than one request may name; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1202,9 +1026,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1214,9 +1036,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1226,9 +1046,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1238,9 +1056,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1250,9 +1066,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1290,22 +1104,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['Blocks'];
-        };
+        content: { 'application/json': components['schemas']['Blocks'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; not_served: only access nodes have it: an expansion, or a scheduled transaction by number; too_many: more heights or ids than one request may name; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1315,9 +1120,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1327,9 +1130,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1339,9 +1140,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1351,9 +1150,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1363,9 +1160,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1399,22 +1194,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['BlockPayload'];
-        };
+        content: { 'application/json': components['schemas']['BlockPayload'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1424,9 +1210,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1436,9 +1220,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1448,9 +1230,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1460,9 +1240,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1472,9 +1250,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1510,22 +1286,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['BlockCollections'];
-        };
+        content: { 'application/json': components['schemas']['BlockCollections'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1535,9 +1302,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1547,9 +1312,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1559,9 +1322,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1571,9 +1332,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1583,9 +1342,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1621,22 +1378,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['Collection'];
-        };
+        content: { 'application/json': components['schemas']['Collection'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1646,9 +1394,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1658,9 +1404,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1670,9 +1414,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1682,9 +1424,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1694,9 +1434,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1731,22 +1469,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['Transactions'];
-        };
+        content: { 'application/json': components['schemas']['Transactions'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; not_served: only access nodes have it: an expansion, or a scheduled transaction by number; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1756,9 +1485,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1768,9 +1495,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1780,9 +1505,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1792,9 +1515,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1804,9 +1525,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1840,22 +1559,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['Transaction'];
-        };
+        content: { 'application/json': components['schemas']['Transaction'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; not_served: only access nodes have it: an expansion, or a scheduled transaction by number; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1865,9 +1575,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1877,9 +1585,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1889,9 +1595,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1901,9 +1605,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1913,9 +1615,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1926,12 +1626,7 @@ export interface operations {
     };
   };
   getNetworkParameters: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     requestBody?: never;
     responses: {
       /** @description The indexed chain. */
@@ -1943,22 +1638,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['NetworkParameters'];
-        };
+        content: { 'application/json': components['schemas']['NetworkParameters'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1968,9 +1654,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1980,9 +1664,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -1992,9 +1674,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2004,9 +1684,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2017,12 +1695,7 @@ export interface operations {
     };
   };
   getNodeVersionInfo: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     requestBody?: never;
     responses: {
       /** @description The version of the indexer, the spork, and the heights that can be read. */
@@ -2034,22 +1707,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['NodeVersionInfo'];
-        };
+        content: { 'application/json': components['schemas']['NodeVersionInfo'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2059,9 +1723,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2071,9 +1733,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2083,9 +1743,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2095,9 +1753,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2107,9 +1763,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2120,12 +1774,7 @@ export interface operations {
     };
   };
   getStatus: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     requestBody?: never;
     responses: {
       /** @description What the daemon is doing, and why. */
@@ -2137,22 +1786,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['Status'];
-        };
+        content: { 'application/json': components['schemas']['Status'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2162,9 +1802,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2174,9 +1812,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2186,9 +1822,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2198,9 +1832,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2232,22 +1864,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['LookupDocument'];
-        };
+        content: { 'application/json': components['schemas']['LookupDocument'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2257,9 +1880,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2269,9 +1890,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2281,9 +1900,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2293,9 +1910,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2305,9 +1920,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2342,22 +1955,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['ProofDocument'];
-        };
+        content: { 'application/json': components['schemas']['ProofDocument'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2367,9 +1971,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; unknown_id: nothing with this id in the indexed heights; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2379,9 +1981,7 @@ export interface operations {
       };
       /** @description unproven: a proof is asked for, and a block of it is stored without one */
       409: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2391,9 +1991,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2403,9 +2001,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2415,9 +2011,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2427,9 +2021,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2460,18 +2052,12 @@ export interface operations {
     responses: {
       /** @description The change feed as server-sent events: one event named height for each height, ascending and without a gap, as soon as it can be read. The id of an event is its height and block; sent back as Last-Event-ID it resumes the stream, after an event named rewind where the client has other blocks than the index. An event named end says why a stream ends: with the reason rewound where the last event is no longer indexed. */
       200: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content: {
-          'text/event-stream': components['schemas']['FeedEvent'];
-        };
+        headers: { [name: string]: unknown };
+        content: { 'text/event-stream': components['schemas']['FeedEvent'] };
       };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2481,9 +2067,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2493,9 +2077,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2505,9 +2087,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2517,9 +2097,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2529,9 +2107,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2562,22 +2138,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['Explanation'];
-        };
+        content: { 'application/json': components['schemas']['Explanation'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description malformed_id: the id is not 64 hexadecimal digits; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2587,9 +2154,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2599,9 +2164,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2611,9 +2174,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2623,9 +2184,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2665,17 +2224,10 @@ export interface operations {
         };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description invalid_argument: a parameter is malformed, missing, or contradicts another; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2685,9 +2237,7 @@ export interface operations {
       };
       /** @description not_yet_indexed: above the latest indexed height, or nothing is indexed yet; below_first_indexed: below the first indexed height; hole: missing between heights that are indexed */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2697,9 +2247,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2709,9 +2257,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2721,9 +2267,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2733,9 +2277,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2775,22 +2317,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['AccountTransactions'];
-        };
+        content: { 'application/json': components['schemas']['AccountTransactions'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description malformed_address: the address is not 16 hexadecimal digits; invalid_argument: a parameter is malformed, missing, or contradicts another; too_many: more heights or ids than one request may name; bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2800,9 +2333,7 @@ export interface operations {
       };
       /** @description index_off: the account index is off; not_yet_indexed: above the latest indexed height, or nothing is indexed yet */
       404: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2812,9 +2343,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2824,9 +2353,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2836,9 +2363,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2848,9 +2373,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2861,12 +2384,7 @@ export interface operations {
     };
   };
   getOpenApiDocument: {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
+    parameters: { query?: never; header?: never; path?: never; cookie?: never };
     requestBody?: never;
     responses: {
       /** @description This document. */
@@ -2878,22 +2396,13 @@ export interface operations {
           'Cache-Control'?: string;
           [name: string]: unknown;
         };
-        content: {
-          'application/json': components['schemas']['OpenApiDocument'];
-        };
+        content: { 'application/json': components['schemas']['OpenApiDocument'] };
       };
       /** @description The caller already has this response (If-None-Match). */
-      304: {
-        headers: {
-          [name: string]: unknown;
-        };
-        content?: never;
-      };
+      304: { headers: { [name: string]: unknown }; content?: never };
       /** @description bad_request: the path is not well-formed */
       400: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2903,9 +2412,7 @@ export interface operations {
       };
       /** @description too_large: the URL is too long */
       414: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2915,9 +2422,7 @@ export interface operations {
       };
       /** @description rate_limited: more requests than one address, or one connection, may send */
       429: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2927,9 +2432,7 @@ export interface operations {
       };
       /** @description storage: the store cannot be read; internal: a bug */
       500: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
@@ -2939,9 +2442,7 @@ export interface operations {
       };
       /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
       503: {
-        headers: {
-          [name: string]: unknown;
-        };
+        headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */

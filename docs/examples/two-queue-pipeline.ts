@@ -34,10 +34,7 @@ export async function runTwoQueuePipeline(texts: readonly string[]) {
     {},
     {
       store: new MemoryEntries<Word>(),
-      codec: {
-        entryToJob: (word) => ({ id: String(word.position), word }),
-        jobToEntry: (job) => job.word,
-      },
+      codec: { entryToJob: (word) => ({ id: String(word.position), word }), jobToEntry: (job) => job.word },
       wakes: wakeMeasuring,
     },
   );

@@ -9,8 +9,7 @@ import {
   VariableSort,
 } from '@grafana/grafana-foundation-sdk/dashboard';
 import type { Dashboard, Panel, RowPanel } from '@grafana/grafana-foundation-sdk/dashboard';
-import { datasource } from './panels.js';
-import type { Row } from './panels.js';
+import { datasource, type Row } from './panels.js';
 import { healthRow, progressRow } from './rows/health.js';
 import { processRow, readersRow } from './rows/service.js';
 import { historyRow, storeRow } from './rows/store.js';

@@ -1,9 +1,7 @@
 // Writes docs/fault-matrix.md from the matrix itself.
-import { everyCell } from '../../test/matrix/cells.js';
-import type { Cell } from '../../test/matrix/cells.js';
+import { everyCell, type Cell } from '../../test/matrix/cells.js';
 import { meanings } from '../../test/matrix/faults.js';
-import { subjects, tells } from '../../test/matrix/subjects.js';
-import type { Mode, Way } from '../../test/matrix/subjects.js';
+import { subjects, tells, type Mode, type Way } from '../../test/matrix/subjects.js';
 import { writeFormatted } from './writeGenerated.js';
 
 const cells = everyCell();

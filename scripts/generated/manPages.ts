@@ -1,10 +1,8 @@
 // Writes man/ from the tables of commands, flags, settings and exit codes.
-import { shownPositionals } from '../../src/cli/command.js';
-import type { Command } from '../../src/cli/command.js';
+import { shownPositionals, type Command } from '../../src/cli/command.js';
 import { commands } from '../../src/cli/commands.js';
-import { daemonSettings, flagHelp } from '../../src/config/index.js';
+import { daemonSettings, flagHelp, type Settings } from '../../src/config/index.js';
 import { environmentOf } from '../../src/config/settings.js';
-import type { Settings } from '../../src/config/index.js';
 import { exitCodes, programVersion } from '../../src/runtime/index.js';
 import { writeGenerated } from './writeGenerated.js';
 

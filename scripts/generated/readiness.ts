@@ -1,8 +1,7 @@
 // Writes docs/readiness.md from the list of readiness codes.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { allReadinessCodes, readinessCodes } from '../../src/observability/index.js';
-import type { ReadinessCode } from '../../src/observability/index.js';
+import { allReadinessCodes, readinessCodes, type ReadinessCode } from '../../src/observability/index.js';
 import { root, writeFormatted } from './writeGenerated.js';
 
 const diagnosis = 'test/unit/app/diagnosis.test.ts';

@@ -6,14 +6,12 @@ import {
   identifyTransactions,
   paddedIdentifier,
   toAddress,
-} from '../flow/index.js';
-import type {
-  Block,
-  CollectionGuarantee,
-  IdentifiedTransaction,
-  Identifier,
-  Timestamp,
-  TransactionSignature,
+  type Block,
+  type CollectionGuarantee,
+  type IdentifiedTransaction,
+  type Identifier,
+  type Timestamp,
+  type TransactionSignature,
 } from '../flow/index.js';
 import * as T from './Schema.js';
 
@@ -65,9 +63,7 @@ export const transactionBodySchema = T.object(bodyFields).named('TransactionBody
 
 export const transactionSchema = T.object({
   ...bodyFields,
-  _expandable: T.object({
-    result: T.link.note('Where an access node has the result. It is not indexed.'),
-  }),
+  _expandable: T.object({ result: T.link.note('Where an access node has the result. It is not indexed.') }),
   _links: T.selfLink,
 }).named('Transaction');
 

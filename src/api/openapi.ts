@@ -1,8 +1,7 @@
 import type { HttpRoute } from './http/types.js';
 import * as T from './Schema.js';
 import { MAX_SELECT_PATHS } from './view/queryParameters.js';
-import type { ApiErrorReason } from './view/ApiError.js';
-import { errorSchema, refusals } from './view/ApiError.js';
+import { errorSchema, refusals, type ApiErrorReason } from './view/ApiError.js';
 
 export interface Parameter {
   readonly name: string;

@@ -1,5 +1,4 @@
-import { daemonSettings } from '../config/index.js';
-import type { LoadedConfig } from '../config/index.js';
+import { daemonSettings, type LoadedConfig } from '../config/index.js';
 import type { ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
 import type { DaemonParts } from './health/diagnose.js';

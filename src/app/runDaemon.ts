@@ -1,6 +1,5 @@
 import { join, resolve } from 'node:path';
-import { redirectLibraryLogs } from '../access/index.js';
-import type { NodeMetadata, OpenChannel } from '../access/index.js';
+import { redirectLibraryLogs, type NodeMetadata, type OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import type { TerminalStream } from '../observability/index.js';
@@ -24,21 +23,16 @@ import { startHealth, watchStorage } from './health/startHealth.js';
 import { RECORD_FILE, removeIfPossible, storePathOf } from './lifecycle/daemonRecord.js';
 import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
-import { openServiceNotifier } from './lifecycle/openServiceNotifier.js';
-import type { ServiceNotifier } from './lifecycle/openServiceNotifier.js';
+import { openServiceNotifier, type ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { watchDescriptors } from './lifecycle/watchDescriptors.js';
 import { isFinished, openUpstream, runIndexing } from './line/runIndexing.js';
-import { reloadWhenWanted } from './reloadWhenWanted.js';
-import type { Reloading } from './reloadWhenWanted.js';
+import { reloadWhenWanted, type Reloading } from './reloadWhenWanted.js';
 import { startServers } from './startServers.js';
 import { seedStore } from './stores/copies.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
-import { openStoreToIndex } from './stores/openStore.js';
-import type { OpenStore } from './stores/openStore.js';
-import { keepReaderThread } from './threads/keepReaderThread.js';
-import type { ReaderThread } from './threads/keepReaderThread.js';
-import { certificatesStarter, readerStarter } from './threads/startWorker.js';
-import type { StartReader } from './threads/startWorker.js';
+import { openStoreToIndex, type OpenStore } from './stores/openStore.js';
+import { keepReaderThread, type ReaderThread } from './threads/keepReaderThread.js';
+import { certificatesStarter, readerStarter, type StartReader } from './threads/startWorker.js';
 
 /** What the daemon needs from its process. */
 interface Host {

@@ -1,5 +1,4 @@
-import { metricsServer } from '../api/index.js';
-import type { HttpServer } from '../api/index.js';
+import { metricsServer, type HttpServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';

@@ -1,7 +1,6 @@
 import type { Settings, ValuesOf } from '../config/index.js';
 import type { TerminalStream } from '../observability/index.js';
-import { OperatorError } from '../runtime/index.js';
-import type { ExitReason, Output } from '../runtime/index.js';
+import { OperatorError, type ExitReason, type Output } from '../runtime/index.js';
 
 /** The process around a command: everything it can print to or read from. */
 export interface Terminal {

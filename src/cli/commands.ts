@@ -1,5 +1,4 @@
-import { daemonSettings, devnetSettings } from '../config/index.js';
-import type { Settings } from '../config/index.js';
+import { daemonSettings, devnetSettings, type Settings } from '../config/index.js';
 import type { Command, Run } from './command.js';
 import * as flags from './arguments/flags.js';
 

@@ -1,5 +1,4 @@
-import { programVersion } from '../runtime/index.js';
-import type { ExitReason } from '../runtime/index.js';
+import { programVersion, type ExitReason } from '../runtime/index.js';
 import type { Invocation, Terminal } from './command.js';
 
 export type { Terminal } from './command.js';

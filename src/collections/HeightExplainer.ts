@@ -1,5 +1,4 @@
-import { SILENT_AFTER_MS } from '../access/index.js';
-import type { NodeTrouble } from '../access/index.js';
+import { SILENT_AFTER_MS, type NodeTrouble } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { HeightRecord } from './heights/HeightRecord.js';

@@ -1,6 +1,5 @@
 import type { BlockSource } from '../access/index.js';
-import { isSameBlock } from '../flow/index.js';
-import type { FinalizedBlock } from '../flow/index.js';
+import { isSameBlock, type FinalizedBlock } from '../flow/index.js';
 import type { BlockJob, Worker } from '../jobqueue/index.js';
 import type { Logger, Metrics } from '../observability/index.js';
 import { isAbort, type Clock } from '../runtime/index.js';

@@ -1,7 +1,6 @@
 import type { AccessNode, BlockSource } from '../access/index.js';
 import type { FinalizedBlock } from '../flow/index.js';
-import { doublingMs, sleep, wasAborted } from '../runtime/index.js';
-import type { Clock } from '../runtime/index.js';
+import { doublingMs, sleep, wasAborted, type Clock } from '../runtime/index.js';
 import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 import type { CollectionRequester } from './requester/CollectionRequester.js';

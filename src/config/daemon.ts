@@ -1,10 +1,8 @@
 import { join } from 'node:path';
 import { OperatorError } from '../runtime/index.js';
-import { frozen, loadSettings, nested } from './load.js';
-import type { Loaded, Sources } from './load.js';
+import { frozen, loadSettings, nested, type Loaded, type Sources } from './load.js';
 import { networks, PUBLIC_HEAD_AGE_SECONDS, PUBLIC_NODE_RATE_PER_SECOND } from './networks.js';
-import { allRoles, daemonSettings } from './settings.js';
-import type { DaemonValues, Role } from './settings.js';
+import { allRoles, daemonSettings, type DaemonValues, type Role } from './settings.js';
 
 /** Unset values of a file or a flag are `undefined` in the configuration. */
 type Unset<V> = null extends V ? Exclude<V, null> | undefined : V;

@@ -9,9 +9,7 @@ const MAX_HEIGHT = 1_000_000_000_000_000;
 /** The flags of `flow-collection-indexer devnet`, the simulated access node. */
 export const devnetSettings = {
   host: setting(host, '127.0.0.1', { doc: 'Address to listen on.' }),
-  port: setting(integer(0, 65_535, 'port'), 3570, {
-    doc: 'gRPC port; 0 = any free port (printed).',
-  }),
+  port: setting(integer(0, 65_535, 'port'), 3570, { doc: 'gRPC port; 0 = any free port (printed).' }),
   seed: setting(integer(0, 4_294_967_295, 'seed'), 1, {
     doc: 'The same seed gives the same chain on every machine.',
   }),
@@ -59,9 +57,7 @@ export const devnetSettings = {
   ratePerSecond: setting(integer(0, 1_000_000, 'calls'), 0, {
     doc: "Unary calls per second and method; more are refused by the node's rate limit. 0 = no limit.",
   }),
-  executionData: setting(boolean, true, {
-    doc: 'Serve the execution-data service.',
-  }),
+  executionData: setting(boolean, true, { doc: 'Serve the execution-data service.' }),
   systemChunk: setting(boolean, true, {
     doc: "End each block's execution data with a system chunk, as networks do; the emulator does not.",
   }),
@@ -71,12 +67,8 @@ export const devnetSettings = {
   maxStreams: setting(integer(0, 1_000_000, 'streams'), 1_000, {
     doc: 'Open streams of both services; more are refused.',
   }),
-  fullCollections: setting(boolean, true, {
-    doc: 'Serve GetFullCollectionByID, as current nodes do.',
-  }),
-  nodeVersionInfo: setting(boolean, true, {
-    doc: 'Serve GetNodeVersionInfo, as current nodes do.',
-  }),
+  fullCollections: setting(boolean, true, { doc: 'Serve GetFullCollectionByID, as current nodes do.' }),
+  nodeVersionInfo: setting(boolean, true, { doc: 'Serve GetNodeVersionInfo, as current nodes do.' }),
   faults: optional(text('a file', 'file'), {
     doc: 'JSON file with a script of faults per method (docs/devnet.md).',
   }),

@@ -1,10 +1,8 @@
 import convict from 'convict';
 import { maskedEndpoint, messageOf, named, OperatorError, quoted } from '../runtime/index.js';
 import { shortened, withoutCredentials, withoutUrlPaths } from '../runtime/index.js';
-import { environmentOf, flagOf } from './settings.js';
-import type { Settings, ValuesOf } from './settings.js';
-import { bare, readEnvironment, readFile } from './sources.js';
-import type { Environment } from './sources.js';
+import { environmentOf, flagOf, type Settings, type ValuesOf } from './settings.js';
+import { bare, readEnvironment, readFile, type Environment } from './sources.js';
 
 /** The source of a value, for `config print`. */
 export type Origin = 'default' | 'file' | 'environment' | 'flag';

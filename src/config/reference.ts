@@ -1,6 +1,5 @@
 import { formatBytes, MANY_WORDS, SIZE } from './formats.js';
-import { environmentOf, flagOf } from './settings.js';
-import type { Setting, Settings } from './settings.js';
+import { environmentOf, flagOf, type Setting, type Settings } from './settings.js';
 
 /** The default as shown in documentation and help. */
 function defaultOf(definition: Setting): string {

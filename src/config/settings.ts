@@ -185,12 +185,8 @@ export const daemonSettings = {
     doc: 'With less than this free on the disk of the data directory, indexing pauses (`disk_low`) and reads go on; once a quarter more is free, indexing continues by itself. The default leaves room for what LevelDB compacts at once. 0 = never: then a full disk ends the daemon (docs/operations.md, Before the disk is full).',
     isReloadable: true,
   }),
-  'api.host': setting(host, '127.0.0.1', {
-    doc: 'Listen address of the read API.',
-  }),
-  'api.port': setting(port, 7180, {
-    doc: 'HTTP port of the read API (/status, /v1/…); 0 = any free port.',
-  }),
+  'api.host': setting(host, '127.0.0.1', { doc: 'Listen address of the read API.' }),
+  'api.port': setting(port, 7180, { doc: 'HTTP port of the read API (/status, /v1/…); 0 = any free port.' }),
   'api.grpcPort': setting(integerOr(port, ['off']), 7181, {
     doc: 'gRPC port of the read API (flow.access.AccessAPI), on the same address; 0 = any free port, `off` = no gRPC.',
   }),
@@ -240,12 +236,8 @@ export const daemonSettings = {
   'api.tokensFor': setting(choice(['everything', 'expensive']), 'everything', {
     doc: 'What needs a token or a client certificate, once any are configured: `everything`, or only what is `expensive`: streams, large answers, and forwarded calls (docs/tls-and-tokens.md has the list).',
   }),
-  'metrics.host': setting(host, '127.0.0.1', {
-    doc: 'Listen address of /metrics, /livez and /readyz.',
-  }),
-  'metrics.port': setting(port, 7182, {
-    doc: 'Port of /metrics, /livez and /readyz; 0 = any free port.',
-  }),
+  'metrics.host': setting(host, '127.0.0.1', { doc: 'Listen address of /metrics, /livez and /readyz.' }),
+  'metrics.port': setting(port, 7182, { doc: 'Port of /metrics, /livez and /readyz; 0 = any free port.' }),
   'ready.maxLag': setting(integer(0, MAX_HEIGHT, 'heights'), 100, {
     doc: 'Heights behind the head that still count as ready.',
     isReloadable: true,

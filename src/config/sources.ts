@@ -1,6 +1,5 @@
 import { messageOf, named, OperatorError, parseJson, readNamedFile } from '../runtime/index.js';
-import { ENVIRONMENT_PREFIX, environmentOf } from './settings.js';
-import type { Settings } from './settings.js';
+import { ENVIRONMENT_PREFIX, environmentOf, type Settings } from './settings.js';
 import { suggestion } from './suggestion.js';
 
 export type Environment = Readonly<Record<string, string | undefined>>;

@@ -1,8 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
 import { asError, childOf, isAbort, OperatorError, whenAborted } from '../runtime/index.js';
-import { isCorruption, RangeLostError } from '../storage/index.js';
-import type { FoundDamage, HeightRange } from '../storage/index.js';
+import { isCorruption, RangeLostError, type FoundDamage, type HeightRange } from '../storage/index.js';
 import type { RangeJob, WorkSource } from './ports.js';
 
 /** How the line of a range ended by itself. */

@@ -1,5 +1,4 @@
-import { overlap } from '../storage/index.js';
-import type { HeightRange } from '../storage/index.js';
+import { overlap, type HeightRange } from '../storage/index.js';
 import { spansBetween } from './planner.js';
 import type { FillOrder } from './ports.js';
 

@@ -1,5 +1,4 @@
-import { joined, MAX_RANGE_HEIGHTS, slicesOf, within, without } from '../storage/index.js';
-import type { HeightRange } from '../storage/index.js';
+import { joined, MAX_RANGE_HEIGHTS, slicesOf, within, without, type HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
 
 /** The heights of `wanted` that are in none of `there`, ascending; both in any order. */

@@ -1,5 +1,4 @@
-import { AbortError, abortReason, asError, sleep } from '../runtime/index.js';
-import type { Clock } from '../runtime/index.js';
+import { AbortError, abortReason, asError, sleep, type Clock } from '../runtime/index.js';
 import type { WriteRoom } from './port/IndexStore.js';
 import { ParentLinkError } from './port/ParentLinkError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';

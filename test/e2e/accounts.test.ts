@@ -94,11 +94,13 @@ it(
     const request = { address: Buffer.from(address, 'hex'), limit: 3 };
     const answer = await grpc.call('GetAccountTransactions', request);
     expect(answer).toMatchObject({
-      transactions: expected.slice(0, 3).map(({ id, place, roles }) => ({
-        transaction_id: Buffer.from(id, 'hex'),
-        height: String(place.height),
-        roles: roleNamesIn(roles).map((name) => `ACCOUNT_ROLE_${name.toUpperCase()}`),
-      })),
+      transactions: expected
+        .slice(0, 3)
+        .map(({ id, place, roles }) => ({
+          transaction_id: Buffer.from(id, 'hex'),
+          height: String(place.height),
+          roles: roleNamesIn(roles).map((name) => `ACCOUNT_ROLE_${name.toUpperCase()}`),
+        })),
       ...{ covered_from: String(ROOT), covered_to: String(HEAD), complete: true },
     });
     const proven = await grpc.call('GetAccountTransactions', { ...request, finality: 1 });

@@ -182,10 +182,9 @@ function sporkStretch(
 ): Stretch {
   const rootHeight = index % 2 === 0 ? 0 : 1000 * index;
   const firstHeight = index % 3 === 0 ? rootHeight : rootHeight + 3;
-  const ends = heights.slice(0, -1).map((_, spork) => ({
-    lastHeight: firstHeight + sum(heights.slice(0, spork + 1)) - 1,
-    discarded,
-  }));
+  const ends = heights
+    .slice(0, -1)
+    .map((_, spork) => ({ lastHeight: firstHeight + sum(heights.slice(0, spork + 1)) - 1, discarded }));
   const stopHeight = firstHeight + sum(heights) - 1;
   const endHeight = stopHeight + HEAD_ROOM_HEIGHTS;
   const all = consecutiveSporks({

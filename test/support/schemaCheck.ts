@@ -7,11 +7,13 @@ const ajv = new Ajv2020({
   ...{ allErrors: true, allowUnionTypes: true },
   formats: { 'date-time': (text: string) => !Number.isNaN(Date.parse(text)) },
 });
-ajv.removeKeyword('contentEncoding').addKeyword({
-  ...{ keyword: 'contentEncoding', type: 'string' },
-  validate: (encoding: string, text: string) =>
-    encoding === 'base64' && Buffer.from(text, 'base64').toString('base64') === text,
-});
+ajv
+  .removeKeyword('contentEncoding')
+  .addKeyword({
+    ...{ keyword: 'contentEncoding', type: 'string' },
+    validate: (encoding: string, text: string) =>
+      encoding === 'base64' && Buffer.from(text, 'base64').toString('base64') === text,
+  });
 // Where the references of the document lead.
 ajv.addVocabulary(['components']);
 

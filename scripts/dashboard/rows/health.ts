@@ -1,5 +1,4 @@
-import { lines, number, states } from '../panels.js';
-import type { Row } from '../panels.js';
+import { lines, number, states, type Row } from '../panels.js';
 import { gauges, ofProcess, own, quantiles, rate } from '../queries.js';
 
 const yesNo = { '1': ['yes', 'green'], '0': ['no', 'red'] } as const;

@@ -1,7 +1,5 @@
-import { lines } from '../panels.js';
-import type { Row } from '../panels.js';
-import { increase, ofProcess, own, quantiles, rate } from '../queries.js';
-import type { Query } from '../queries.js';
+import { lines, type Row } from '../panels.js';
+import { increase, ofProcess, own, quantiles, rate, type Query } from '../queries.js';
 
 export const readersRow: Row = {
   title: 'Readers',

@@ -1,5 +1,4 @@
-import { lines, number } from '../panels.js';
-import type { Row } from '../panels.js';
+import { lines, number, type Row } from '../panels.js';
 import { gauges, mean, own, quantiles, rate } from '../queries.js';
 
 const GIB = 1024 ** 3;

@@ -1,5 +1,4 @@
-import { lines, states } from '../panels.js';
-import type { Row } from '../panels.js';
+import { lines, states, type Row } from '../panels.js';
 import { increase, own, quantiles, rate } from '../queries.js';
 
 /** The state of a node as a number, for its colour. */

@@ -1,9 +1,6 @@
-import { connectivityState, Metadata, status } from '@grpc/grpc-js';
-import type { StatusObject } from '@grpc/grpc-js';
-import { isAbort, orAborted } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { openConnection } from '../transport/channel/connection.js';
-import type { Connection } from '../transport/channel/connection.js';
+import { connectivityState, Metadata, status, type StatusObject } from '@grpc/grpc-js';
+import { isAbort, orAborted, type Clock } from '../../runtime/index.js';
+import { openConnection, type Connection } from '../transport/channel/connection.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import {
   maskValues,

@@ -1,8 +1,7 @@
 import { decodeProvableBlock } from '../../flow/index.js';
 import type { BlockDecoder, FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
-import { BlockProver } from '../../proof/index.js';
-import type { BlockForm, Proving } from '../../proof/index.js';
+import { BlockProver, type BlockForm, type Proving } from '../../proof/index.js';
 import { RefusedBlockError } from '../UpstreamError.js';
 
 /** `auto`: prove blocks where their data allow it; `required`: take no other block; `off`: take them on the nodes' word. */

@@ -9,11 +9,9 @@ import {
 } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './identity/askIdentity.js';
-import { foreignMessage, foreignness } from './identity/nodeIdentity.js';
-import type { NodeIdentity } from './identity/nodeIdentity.js';
+import { foreignMessage, foreignness, type NodeIdentity } from './identity/nodeIdentity.js';
 import { NodePool } from './NodePool.js';
-import { anchorOf, isHeard, isUsable, nameOf, noteHead } from './PoolMember.js';
-import type { PoolMember } from './PoolMember.js';
+import { anchorOf, isHeard, isUsable, nameOf, noteHead, type PoolMember } from './PoolMember.js';
 
 /** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;

@@ -1,23 +1,17 @@
-import { blockRefusals } from '../../observability/index.js';
-import type { Logger } from '../../observability/index.js';
-import { OperatorError } from '../../runtime/index.js';
-import type { Random } from '../../runtime/index.js';
-import { BlockProofs } from '../node/BlockProofs.js';
-import type { ProofMode } from '../node/BlockProofs.js';
-import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
-import type { PooledNode } from '../node/GrpcAccessNode.js';
+import { blockRefusals, type Logger } from '../../observability/index.js';
+import { OperatorError, type Random } from '../../runtime/index.js';
+import { BlockProofs, type ProofMode } from '../node/BlockProofs.js';
+import { GrpcAccessNode, type PooledNode } from '../node/GrpcAccessNode.js';
 import { inOrderOfAsking, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
-import { parseEndpoint } from '../transport/endpoint.js';
-import type { Endpoint } from '../transport/endpoint.js';
+import { parseEndpoint, type Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials, ForwardingAdmission, NodeEvents } from '../transport/ports.js';
 import type { RpcClientDependencies, RpcClientOptions } from '../transport/RpcClient.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
 import { covers, isHeard, isUsable, nameOf, nodeState, noteHead, PoolMember, rangeOf } from './PoolMember.js';
 import type { NodeState, ServedRange } from './PoolMember.js';
-import { sporkOf } from './sporks/sporkTable.js';
-import type { SporkTable } from './sporks/sporkTable.js';
+import { sporkOf, type SporkTable } from './sporks/sporkTable.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';
 
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */

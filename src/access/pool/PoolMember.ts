@@ -1,5 +1,4 @@
-import { Pause } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { Pause, type Clock } from '../../runtime/index.js';
 import type { Foreignness, NodeIdentity } from './identity/nodeIdentity.js';
 import type { PooledNode } from '../node/GrpcAccessNode.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';

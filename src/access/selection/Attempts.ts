@@ -1,5 +1,4 @@
-import { backoffMs } from '../../runtime/index.js';
-import type { Random } from '../../runtime/index.js';
+import { backoffMs, type Random } from '../../runtime/index.js';
 import type { AccessMethod, AccessNode, NodeHealth } from '../types.js';
 
 /** Every n-th attempt goes to a node of worse health: it may be the only one that has the data. */

@@ -1,7 +1,5 @@
-import { EdgeLog } from '../../observability/index.js';
-import type { Logger } from '../../observability/index.js';
-import { backoffMs } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import { EdgeLog, type Logger } from '../../observability/index.js';
+import { backoffMs, type Clock, type Random } from '../../runtime/index.js';
 import type {
   AccessMethod,
   AccessNode,
@@ -14,8 +12,7 @@ import type {
 import type { UpstreamError } from '../UpstreamError.js';
 import { Attempts } from './Attempts.js';
 import { CallHealth } from './NodeHealthRecord.js';
-import { NodeTroubles } from './NodeTroubles.js';
-import type { TroubleKind } from './NodeTroubles.js';
+import { NodeTroubles, type TroubleKind } from './NodeTroubles.js';
 
 /** A stream whose next message is overdue for this long is opened again. */
 const STREAM_SILENT_MS = 5_000;

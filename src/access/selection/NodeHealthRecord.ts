@@ -1,5 +1,4 @@
-import { doublingMs, RunningAverage } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { doublingMs, RunningAverage, type Clock } from '../../runtime/index.js';
 import type { AccessMethod, NodeFault, NodeHealth } from '../types.js';
 
 /** The bounds of a penalty: how long a call, or a node, is asked last, and an equivalent call is used instead. */

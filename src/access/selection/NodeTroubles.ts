@@ -1,7 +1,6 @@
 import type { Clock } from '../../runtime/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
-import { outcomeOf, UpstreamError } from '../UpstreamError.js';
-import type { UpstreamErrorKind } from '../UpstreamError.js';
+import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 
 /** How a node fails to answer; decides the readiness code. */
 export type TroubleKind =

@@ -1,19 +1,15 @@
-import { decodeBlockMessage, decodeProvableBlock } from '../../flow/index.js';
-import type { FinalizedBlock } from '../../flow/index.js';
+import { decodeBlockMessage, decodeProvableBlock, type FinalizedBlock } from '../../flow/index.js';
 import { createMetrics } from '../../observability/index.js';
-import { programVersion } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { programVersion, type Clock } from '../../runtime/index.js';
 import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
 import { askIdentity } from '../pool/identity/askIdentity.js';
-import { foreignness, wordsOf } from '../pool/identity/nodeIdentity.js';
-import type { Expectation } from '../pool/identity/nodeIdentity.js';
+import { foreignness, wordsOf, type Expectation } from '../pool/identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { RpcClientOptions } from '../transport/RpcClient.js';
 import { StreamReader } from '../transport/streams/StreamReader.js';
 import type { AccessMethod } from '../types.js';
-import { outcomeOf, UpstreamError } from '../UpstreamError.js';
-import type { UpstreamErrorKind } from '../UpstreamError.js';
+import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 
 /** Limit of each call, and of the wait for a stream's first message. */
 const LIMIT_MS = 4_000;

@@ -1,21 +1,17 @@
 import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { abortReason, asError } from '../../runtime/index.js';
+import { abortReason, asError, type Clock } from '../../runtime/index.js';
 import { RpcChannel } from './channel/RpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
 import type { ChannelOptions } from './channel/connection.js';
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
-import { MessageStream, StreamQuota } from './streams/MessageStream.js';
-import type { StreamRank, StreamSource } from './streams/MessageStream.js';
+import { MessageStream, StreamQuota, type StreamRank, type StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
-import { CUT, namedRoot, upstreamError } from './upstreamErrors.js';
-import type { CallStatus } from './upstreamErrors.js';
-import { RefusedBlockError, UpstreamError } from '../UpstreamError.js';
-import type { UpstreamErrorKind } from '../UpstreamError.js';
+import { CUT, namedRoot, upstreamError, type CallStatus } from './upstreamErrors.js';
+import { RefusedBlockError, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 import { unaryMethods } from '../types.js';
 import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
 

@@ -1,9 +1,7 @@
-import { status } from '@grpc/grpc-js';
-import type { StatusObject } from '@grpc/grpc-js';
+import { status, type StatusObject } from '@grpc/grpc-js';
 import { sentence } from '../../runtime/index.js';
-import { UpstreamError } from '../UpstreamError.js';
+import { UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 import type { AccessMethod } from '../types.js';
-import type { UpstreamErrorKind } from '../UpstreamError.js';
 
 export type CallStatus = Readonly<Pick<StatusObject, 'code' | 'details'>>;
 

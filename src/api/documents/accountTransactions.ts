@@ -1,11 +1,9 @@
-import { accountRoles, parseAddress } from '../../flow/index.js';
-import type { AccountRole } from '../../flow/index.js';
+import { accountRoles, parseAddress, type AccountRole } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
-import { provenOnly } from '../view/indexedRange.js';
-import type { IndexedRange } from '../view/indexedRange.js';
+import { provenOnly, type IndexedRange } from '../view/indexedRange.js';
 
 /** Transactions per page: at most, and by default. */
 export const MAX_PAGE_ITEMS = 50;

@@ -1,5 +1,4 @@
-import { parseIdentifier } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
+import { parseIdentifier, type Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
 import { ApiError, heightsTold, isHealing } from '../view/ApiError.js';
@@ -12,8 +11,7 @@ import type {
   WorkMoment,
 } from './explanation.js';
 import { parseHeight } from '../view/queryParameters.js';
-import { awaitsProof, coverageOf, lastReadable, rangeWith } from '../view/indexedRange.js';
-import type { IndexedRange } from '../view/indexedRange.js';
+import { awaitsProof, coverageOf, lastReadable, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 
 /** Height and block of the lowest place of something, as far as known. */
 type Place = Pick<ExplainDocument, 'kind' | 'height' | 'blockId'>;

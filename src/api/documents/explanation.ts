@@ -1,6 +1,5 @@
-import { endpointStates } from '../../observability/index.js';
+import { endpointStates, type ReadinessReason } from '../../observability/index.js';
 import type { Identifier } from '../../flow/index.js';
-import type { ReadinessReason } from '../../observability/index.js';
 import * as T from '../Schema.js';
 import { edges, executionDataStatus, reasons, waitingFor } from '../view/statusDocument.js';
 import type { IndexedRange } from '../view/indexedRange.js';

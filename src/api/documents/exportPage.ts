@@ -1,13 +1,10 @@
 import { decodeBlock, transactionAt, VerificationMemory } from '../../flow/index.js';
-import { verifiedBlock } from '../../storage/index.js';
-import type { BlockEntry, IndexReader, WholeBlock } from '../../storage/index.js';
+import { verifiedBlock, type BlockEntry, type IndexReader, type WholeBlock } from '../../storage/index.js';
 import * as T from '../Schema.js';
 import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
-import { heightIn } from '../view/queryParameters.js';
-import type { Query } from '../view/queryParameters.js';
+import { heightIn, type Query } from '../view/queryParameters.js';
 import { base64, rfc3339, transactionBody, transactionBodySchema } from '../json.js';
-import { rangeWith } from '../view/indexedRange.js';
-import type { IndexedRange } from '../view/indexedRange.js';
+import { rangeWith, type IndexedRange } from '../view/indexedRange.js';
 import { countedCollections } from './lookupDocument.js';
 
 /** One JSON value per line. */

@@ -6,12 +6,10 @@ import type { CommitteeEvidence, StoredCollection } from '../../storage/index.js
 import { hex } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { IndexView } from '../view/IndexView.js';
-import type { ReadableIndex } from '../view/IndexView.js';
+import { IndexView, type ReadableIndex } from '../view/IndexView.js';
 import { parseHeight, parseId } from '../view/queryParameters.js';
-import type { IndexedRange } from '../view/indexedRange.js';
 import type { LookupKind } from './lookupDocument.js';
-import { rangeWith } from '../view/indexedRange.js';
+import { rangeWith, type IndexedRange } from '../view/indexedRange.js';
 
 const VERSION = 1;
 /** Of a document; docs/proofs.md. */

@@ -1,11 +1,9 @@
 import type { ReaderMetrics } from '../../observability/index.js';
-import { every, sleep } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { every, sleep, type Clock, type Timer } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, StoredBlock } from '../../storage/index.js';
 import { ApiError, busy, holeAt, rewound, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
-import { isProven, provenOnly, rangeWith } from '../view/indexedRange.js';
-import type { IndexedRange } from '../view/indexedRange.js';
+import { isProven, provenOnly, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { cursorAt, followerKinds } from './following.js';
 import type {

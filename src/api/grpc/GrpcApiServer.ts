@@ -1,31 +1,24 @@
 import { once } from 'node:events';
-import { createServer } from 'node:net';
-import type { Server as TcpServer, Socket } from 'node:net';
+import { createServer, type Server as TcpServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { Server, ServerCredentials, status } from '@grpc/grpc-js';
-import type { Metadata, ServerWritableStream } from '@grpc/grpc-js';
+import { Server, ServerCredentials, status, type Metadata, type ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
-import { sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { sleep, type Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { tlsOptions } from '../guard/TokenGuard.js';
-import type { TlsIdentity } from '../guard/TokenGuard.js';
+import { tlsOptions, type TlsIdentity } from '../guard/TokenGuard.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
-import { ListeningServer } from '../server/ListeningServer.js';
-import type { ServerDependencies, ServerOptions } from '../server/ListeningServer.js';
+import { ListeningServer, type ServerDependencies, type ServerOptions } from '../server/ListeningServer.js';
 import { stopping } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import type { DuplexCall } from './calls/calls.js';
-import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES } from './grpcForwarding.js';
-import type { GrpcForwarding } from './grpcForwarding.js';
+import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES, type GrpcForwarding } from './grpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
 import { register } from './handlers.js';
 import { healthService } from './health.js';
-import { refusalOf } from './refusals.js';
-import type { CallRefusal } from './refusals.js';
+import { refusalOf, type CallRefusal } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
 
 /** Concurrent calls per connection; further ones wait with the caller. */

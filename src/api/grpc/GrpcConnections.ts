@@ -1,5 +1,4 @@
-import { Connections } from '../server/Connections.js';
-import type { Connection, Peer } from '../server/Connections.js';
+import { Connections, type Connection, type Peer } from '../server/Connections.js';
 import { ApiError } from '../view/ApiError.js';
 
 /** From the first byte of a call to the last of its response. Then the call is ended; at the next look, its connection is cut. */

@@ -1,20 +1,17 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import type { sendUnaryData, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../access/index.js';
-import { AbortError, childOf, isAbort, unlessAborted } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { AbortError, childOf, isAbort, unlessAborted, type Clock } from '../../runtime/index.js';
 import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
 import { whenTaken } from '../feed/following.js';
-import { forwardCounter } from '../limits/counters.js';
-import type { ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
+import { forwardCounter, type ForwardedOutcome, type ForwardMetrics } from '../limits/counters.js';
 import type { Held } from '../limits/heldBytes.js';
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
-import { refusalOf } from './refusals.js';
-import type { CallRefusal } from './refusals.js';
+import { refusalOf, type CallRefusal } from './refusals.js';
 
 /** Limit of a forwarded request, as on access nodes. The largest transaction has 1.5 MB. */
 export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;

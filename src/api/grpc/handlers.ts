@@ -1,8 +1,7 @@
 import type { handleServerStreamingCall, handleUnaryCall, Server } from '@grpc/grpc-js';
 import { whenTaken } from '../feed/following.js';
 import type { Held } from '../limits/heldBytes.js';
-import { fieldsOf } from './calls/calls.js';
-import type { ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
+import { fieldsOf, type ServedCalls, type StreamCall, type UnaryCall } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
 
 /** Has the library answer these calls, bytes in and bytes out. */

@@ -4,8 +4,7 @@ import { status } from '@grpc/grpc-js';
 import { WireWriter } from '../../flow/index.js';
 import { packageRoot, quoted } from '../../runtime/index.js';
 import { busy } from '../view/ApiError.js';
-import { fieldsOf } from './calls/calls.js';
-import type { DuplexCall, ServedCall } from './calls/calls.js';
+import { fieldsOf, type DuplexCall, type ServedCall } from './calls/calls.js';
 import type { CallRefusal } from './refusals.js';
 
 const MAX_MESSAGES = 1_000;

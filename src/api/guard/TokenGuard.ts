@@ -1,7 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Socket } from 'node:net';
-import { TLSSocket } from 'node:tls';
-import type { TlsOptions } from 'node:tls';
+import { TLSSocket, type TlsOptions } from 'node:tls';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the TLS handshake of a connection. */

@@ -1,8 +1,7 @@
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
-import { isKnownClient, tlsOptions } from '../guard/TokenGuard.js';
-import type { Credentials } from '../guard/TokenGuard.js';
+import { isKnownClient, tlsOptions, type Credentials } from '../guard/TokenGuard.js';
 import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/ListeningServer.js';
@@ -13,8 +12,7 @@ import type { RestForwarding } from './restForwarding.js';
 import { HttpConnections } from './HttpConnections.js';
 import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';
 import { beginStream, responseWriter } from './responses.js';
-import { closeCodes, costOf, JSON_TYPE } from './types.js';
-import type { HttpRoute, WebSocketRoute } from './types.js';
+import { closeCodes, costOf, JSON_TYPE, type HttpRoute, type WebSocketRoute } from './types.js';
 import { takeUpgrades } from './upgrades.js';
 
 /** Concurrent requests, including those that wait. */

@@ -2,8 +2,7 @@ import type { Readiness } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { ServerDependencies } from '../server/ListeningServer.js';
 import { ApiError } from '../view/ApiError.js';
-import { HttpServer } from './HttpServer.js';
-import type { HttpServerOptions } from './HttpServer.js';
+import { HttpServer, type HttpServerOptions } from './HttpServer.js';
 import type { HttpRoute } from './types.js';
 
 /** For monitoring: `/metrics`, `/livez` (the event loop turns), `/readyz` (200, or 503 with the reasons). */

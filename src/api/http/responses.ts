@@ -4,8 +4,7 @@ import { gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { HoldBytes } from '../limits/heldBytes.js';
 import { ApiError } from '../view/ApiError.js';
-import { JSON_TYPE } from './types.js';
-import type { HttpResponse, StreamingResponse } from './types.js';
+import { JSON_TYPE, type HttpResponse, type StreamingResponse } from './types.js';
 
 const gzipped = promisify(gzip);
 

@@ -3,12 +3,9 @@ import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerRespons
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
 import { Transform, pipeline } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { longestValue, maskValues, withoutValues } from '../../access/index.js';
-import type { NodeMetadata } from '../../access/index.js';
-import { outOfDescriptors } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
-import { forwardCounter } from '../limits/counters.js';
-import type { ForwardMetrics, ForwardedOutcome } from '../limits/counters.js';
+import { longestValue, maskValues, withoutValues, type NodeMetadata } from '../../access/index.js';
+import { outOfDescriptors, type Clock, type Timer } from '../../runtime/index.js';
+import { forwardCounter, type ForwardMetrics, type ForwardedOutcome } from '../limits/counters.js';
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';

@@ -1,11 +1,9 @@
-import { Server } from 'node:http';
-import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Server, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { Server as TlsServer } from 'node:tls';
 import websocket from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
-import { closeCodes } from './types.js';
-import type { WebSocketRoute } from './types.js';
+import { closeCodes, type WebSocketRoute } from './types.js';
 
 /** Headers that request another protocol, also as they are named in Connection. */
 const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings']);

@@ -1,7 +1,6 @@
 import type { openApiDocument } from '../openapi.js';
 import * as T from '../Schema.js';
-import { html } from './Html.js';
-import type { Html } from './Html.js';
+import { html, type Html } from './Html.js';
 import { FILES_FOLDER, STYLE_FILE } from './statusPage.js';
 
 type Document = ReturnType<typeof openApiDocument>;

@@ -1,22 +1,17 @@
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
-import { HttpServer } from '../http/HttpServer.js';
-import type { HttpServerOptions } from '../http/HttpServer.js';
-import { restForwarding } from '../http/restForwarding.js';
-import type { RestNode } from '../http/restForwarding.js';
-import { costOf } from '../http/types.js';
-import type { HttpRoute } from '../http/types.js';
+import { HttpServer, type HttpServerOptions } from '../http/HttpServer.js';
+import { restForwarding, type RestNode } from '../http/restForwarding.js';
+import { costOf, type HttpRoute } from '../http/types.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import type { ServerDependencies } from '../server/ListeningServer.js';
-import { openApiDocument, openApiSchema } from '../openapi.js';
-import type { Route } from '../openapi.js';
+import { openApiDocument, openApiSchema, type Route } from '../openapi.js';
 import { docsPage } from '../page/docs.js';
 import { HTML_TYPE, pageHeaders } from '../page/Html.js';
 import { FILES_FOLDER, pageFiles, statusPage } from '../page/statusPage.js';
 import { ApiError } from '../view/ApiError.js';
 import { webSocketApi } from '../ws/webSocketApi.js';
-import { daemonRoutes } from './daemonRoutes.js';
-import type { DaemonRoutesDependencies } from './daemonRoutes.js';
+import { daemonRoutes, type DaemonRoutesDependencies } from './daemonRoutes.js';
 import { flowRoutes } from './flowRoutes.js';
 
 export interface ApiServerOptions extends HttpServerOptions {
@@ -61,16 +56,8 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
     },
   ];
   const pages: readonly HttpRoute[] = [
-    {
-      path: '/',
-      kind: 'open',
-      handle: ({ root }) => statusPage(version, root),
-    },
-    {
-      path: `/${FILES_FOLDER}{name}`,
-      kind: 'file',
-      handle: ({ params }) => fileOf(params['name'] ?? ''),
-    },
+    { path: '/', kind: 'open', handle: ({ root }) => statusPage(version, root) },
+    { path: `/${FILES_FOLDER}{name}`, kind: 'file', handle: ({ params }) => fileOf(params['name'] ?? '') },
     {
       path: '/docs',
       kind: 'open',

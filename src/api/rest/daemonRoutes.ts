@@ -1,5 +1,4 @@
-import { quoted } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { quoted, type Clock } from '../../runtime/index.js';
 import {
   accountDocument,
   accountRoleNames,
@@ -8,7 +7,7 @@ import {
   MAX_PAGE_ITEMS,
 } from '../documents/accountTransactions.js';
 import { explainDocument } from '../documents/explainDocument.js';
-import { explainSchema } from '../documents/explanation.js';
+import { explainSchema, type HeightWorkSource } from '../documents/explanation.js';
 import {
   exportLine,
   exportPage,
@@ -21,16 +20,13 @@ import { proofDocument, proofSchema } from '../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import type { LookupKind } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { anAddress, finality, heightErrors, idErrors, inPath, inQuery } from '../openapi.js';
-import type { Route } from '../openapi.js';
+import { anAddress, finality, heightErrors, idErrors, inPath, inQuery, type Route } from '../openapi.js';
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
-import type { HeightWorkSource } from '../documents/explanation.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { ReadableIndex } from '../view/IndexView.js';
 import { single, wantsProven, word } from '../view/queryParameters.js';
-import { statusSchema } from '../view/statusDocument.js';
-import type { StatusSource } from '../view/statusDocument.js';
+import { statusSchema, type StatusSource } from '../view/statusDocument.js';
 import { eventStream, heightSchema, rewindSchema } from './eventStream.js';
 
 export interface DaemonRoutesDependencies {

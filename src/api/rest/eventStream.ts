@@ -1,10 +1,8 @@
 import { decodeBlock, parseIdentifier } from '../../flow/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { every, quoted } from '../../runtime/index.js';
+import { every, quoted, type Clock } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
-import { whenTaken } from '../feed/following.js';
-import type { FeedEvent, HeightEvent, StartPoint } from '../feed/following.js';
+import { whenTaken, type FeedEvent, type HeightEvent, type StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
 import * as T from '../Schema.js';
@@ -62,11 +60,7 @@ export async function eventStream(
       timer.cancel();
     };
   };
-  return {
-    contentType: 'text/event-stream; charset=UTF-8',
-    preamble: `retry: ${RETRY_MS}\n\n`,
-    stream,
-  };
+  return { contentType: 'text/event-stream; charset=UTF-8', preamble: `retry: ${RETRY_MS}\n\n`, stream };
 }
 
 /** `Last-Event-ID` before `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */

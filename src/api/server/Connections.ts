@@ -1,7 +1,6 @@
 import type { Server, Socket } from 'node:net';
 import type { ConnectionMetrics, Logger } from '../../observability/index.js';
-import { every } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { every, type Clock, type Timer } from '../../runtime/index.js';
 
 const MAX_CONNECTIONS = 512;
 /** A port counts as full until no connection was cut for lack of room for this long. */

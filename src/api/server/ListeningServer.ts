@@ -3,13 +3,10 @@ import { Server as TlsServer } from 'node:tls';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { messageOf, OperatorError, outOfDescriptors, within } from '../../runtime/index.js';
 import { isCorruption, StorageError } from '../../storage/index.js';
-import { contextOf, TokenGuard, missingOf } from '../guard/TokenGuard.js';
-import type { ApiSecrets } from '../guard/TokenGuard.js';
+import { contextOf, TokenGuard, missingOf, type ApiSecrets } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
-import { heldBytes } from '../limits/heldBytes.js';
-import type { HoldBytes } from '../limits/heldBytes.js';
-import { requestCounter } from '../limits/counters.js';
-import type { ApiMetrics, CountRequest } from '../limits/counters.js';
+import { heldBytes, type HoldBytes } from '../limits/heldBytes.js';
+import { requestCounter, type ApiMetrics, type CountRequest } from '../limits/counters.js';
 import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
 import type { Connections, ConnectionsDependencies } from './Connections.js';
 

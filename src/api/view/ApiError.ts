@@ -1,9 +1,7 @@
-import { DatabaseFault } from '../../storage/index.js';
-import type { HeightRange, StorageError } from '../../storage/index.js';
+import { DatabaseFault, type HeightRange, type StorageError } from '../../storage/index.js';
 import * as T from '../Schema.js';
-import { coverageOf, lastReadable } from './indexedRange.js';
+import { coverageOf, lastReadable, type IndexedRange } from './indexedRange.js';
 import { edges } from './statusDocument.js';
-import type { IndexedRange } from './indexedRange.js';
 
 /** Machine-readable reasons of refusals, with the HTTP status and the meaning in the OpenAPI document. */
 export const refusals = {

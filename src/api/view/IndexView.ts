@@ -8,10 +8,8 @@ import type {
   StoredTransaction,
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
-import { headTerm, parseBlockKey } from './queryParameters.js';
-import type { HeightTerm } from './queryParameters.js';
-import { isProven, rangeWith } from './indexedRange.js';
-import type { IndexedRange } from './indexedRange.js';
+import { headTerm, parseBlockKey, type HeightTerm } from './queryParameters.js';
+import { isProven, rangeWith, type IndexedRange } from './indexedRange.js';
 
 /** What the API reads of a store. */
 export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;

@@ -1,5 +1,4 @@
-import { parseIdentifier } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
+import { parseIdentifier, type Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { ApiError, invalidArgument as invalid } from './ApiError.js';
 

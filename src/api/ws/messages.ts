@@ -1,8 +1,7 @@
 import { jsonIn, quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
 import { decodeBlock } from '../../flow/index.js';
-import { heightEventOf } from '../feed/following.js';
-import type { FeedEvent, Following, StartPoint } from '../feed/following.js';
+import { heightEventOf, type FeedEvent, type Following, type StartPoint } from '../feed/following.js';
 import { A_HEIGHT, parseBlockKey, parseHeight } from '../view/queryParameters.js';
 import { restBlock, rfc3339 } from '../json.js';
 

@@ -1,10 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
-import { withoutValues } from '../../access/index.js';
-import type { NodeMetadata } from '../../access/index.js';
+import { withoutValues, type NodeMetadata } from '../../access/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { failureOf, idleTimeout, requestHeaders } from '../http/restForwarding.js';
-import type { RestNode } from '../http/restForwarding.js';
+import { failureOf, idleTimeout, requestHeaders, type RestNode } from '../http/restForwarding.js';
 import { circleRefusal } from '../limits/hops.js';
 import { ApiError } from '../view/ApiError.js';
 

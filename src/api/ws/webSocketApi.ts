@@ -1,11 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
-import { every, quoted, shortened } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { every, quoted, shortened, type Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/restForwarding.js';
-import { closeCodes } from '../http/types.js';
-import type { WebSocketCaller, WebSocketRoute } from '../http/types.js';
+import { closeCodes, type WebSocketCaller, type WebSocketRoute } from '../http/types.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';

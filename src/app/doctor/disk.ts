@@ -6,8 +6,7 @@ import { countHeights } from '../../ranges/index.js';
 import { hasCode } from '../../storage/index.js';
 import { diskRoomOf, whyNoRoom } from '../lifecycle/diskRoom.js';
 import type { StoredHeights } from './store.js';
-import { ok, problem, those, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import { ok, problem, those, warning, type Finding } from './verdicts.js';
 
 /** With fewer heights, the mean block size is not reliable. */
 const HEIGHTS_TO_MEASURE = 500;

@@ -1,10 +1,8 @@
-import { parseEndpoint, surveyNode } from '../../access/index.js';
-import type { Endpoint, NodeSurvey } from '../../access/index.js';
+import { parseEndpoint, surveyNode, type Endpoint, type NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, HeightsToFill, LoadedConfig } from '../../config/index.js';
 import { countHeights } from '../../ranges/index.js';
-import { OperatorError, within } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { OperatorError, within, type Clock } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
@@ -13,8 +11,7 @@ import { checkCertificate, checkExposure } from './exposure.js';
 import { checkClock, checkNodes, checkPeers } from './nodes.js';
 import { checkReplica, lookAtStore, nothingStored } from './store.js';
 import type { StatusOfDaemon, StoredHeights } from './store.js';
-import { ok, problem } from './verdicts.js';
-import type { CheckName, Finding, Verdict } from './verdicts.js';
+import { ok, problem, type CheckName, type Finding, type Verdict } from './verdicts.js';
 
 /** A check that takes longer counts as hanging. */
 const CHECK_LIMIT_MS = 45_000;

@@ -1,11 +1,9 @@
 import { stat } from 'node:fs/promises';
 import { isLoopback } from '../../api/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
-import { inShell } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { inShell, type Clock } from '../../runtime/index.js';
 import { leafOf, readCertificate } from '../guard/certificate.js';
-import { ok, problem, those, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import { ok, problem, those, warning, type Finding } from './verdicts.js';
 
 const DAY_MS = 86_400_000;
 /** A certificate with less time left should have been renewed by now. */

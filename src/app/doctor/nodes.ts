@@ -1,10 +1,8 @@
-import { PROVABLE } from '../../access/index.js';
-import type { CallSurvey, Endpoint, NodeSurvey } from '../../access/index.js';
+import { PROVABLE, type CallSurvey, type Endpoint, type NodeSurvey } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatDuration } from '../../observability/index.js';
 import type { StoredHeights } from './store.js';
-import { ok, problem, those, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import { ok, problem, those, warning, type Finding } from './verdicts.js';
 
 /** A node with a higher median latency slows everything down. */
 const SLOW_MS = 1_000;
@@ -37,10 +35,7 @@ export function checkNodes(
   surveys: readonly NodeSurvey[],
   stored: StoredHeights,
 ): Finding[] {
-  const judged = surveys.map((survey) => ({
-    survey,
-    unusable: whyUnusable(survey, '--access-node'),
-  }));
+  const judged = surveys.map((survey) => ({ survey, unusable: whyUnusable(survey, '--access-node') }));
   const serving = judged.filter(({ unusable }) => unusable === undefined);
   const ofEach = judged.flatMap(({ survey, unusable }) => {
     if (unusable === undefined) return checkNode(survey, config, stored);

@@ -1,13 +1,11 @@
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatSize, silentLogger } from '../../observability/index.js';
-import { maskedEndpoint, OperatorError } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { maskedEndpoint, OperatorError, type Clock } from '../../runtime/index.js';
 import { loadPostgres, lockHolder, rangesInWords, surveyStore } from '../../storage/index.js';
 import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
 import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
-import { ok, problem, those, warning } from './verdicts.js';
-import type { Finding } from './verdicts.js';
+import { ok, problem, those, warning, type Finding } from './verdicts.js';
 
 /** Above this share of its connections in use, a server may refuse the next one. */
 const CONNECTIONS_SHARE = 0.8;

@@ -2,17 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.js';
-import { digestOf } from '../../api/index.js';
-import type { ApiSecrets } from '../../api/index.js';
+import { digestOf, type ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { Listeners, OperatorError, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { Listeners, OperatorError, sleep, type Clock } from '../../runtime/index.js';
 import { leafOf, readCertificate } from './certificate.js';
-import { credentialsFor, knownNodes, readNodeMetadata } from './nodeMetadata.js';
-import type { MetadataByNode } from './nodeMetadata.js';
-import { readTokens } from './tokens.js';
-import type { KnownToken } from './tokens.js';
+import { credentialsFor, knownNodes, readNodeMetadata, type MetadataByNode } from './nodeMetadata.js';
+import { readTokens, type KnownToken } from './tokens.js';
 
 /** How often the files are checked; each check costs one stat. */
 const LOOK_EVERY_MS = 5_000;
@@ -147,10 +143,7 @@ function namesLeft(tokens: readonly KnownToken[], others: readonly KnownToken[])
  * errors: OperatorError.
  */
 async function watchSecret<T>(
-  parts: {
-    readonly logger: Logger;
-    readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'>;
-  },
+  parts: { readonly logger: Logger; readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'> },
   source: {
     readonly kind: 'certificate' | 'tokens' | 'node_metadata';
     readonly paths: readonly string[];

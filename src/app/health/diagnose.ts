@@ -1,5 +1,4 @@
-import { SILENT_AFTER_MS } from '../../access/index.js';
-import type { NodeTrouble } from '../../access/index.js';
+import { SILENT_AFTER_MS, type NodeTrouble } from '../../access/index.js';
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { consistent, formatDuration, readinessCodes, wholeSeconds } from '../../observability/index.js';

@@ -1,6 +1,5 @@
 import type { NodeTrouble } from '../../access/index.js';
-import { formatDuration, wholeSeconds } from '../../observability/index.js';
-import type { ReadinessCode } from '../../observability/index.js';
+import { formatDuration, wholeSeconds, type ReadinessCode } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { Descriptors } from '../lifecycle/watchDescriptors.js';
 import type { IndexingLine } from '../line/buildLine.js';

@@ -7,8 +7,7 @@ import { monitorHealth, rememberHour, measureProgress } from '../../observabilit
 import { countHeights, countWorkers } from '../../ranges/index.js';
 import { programVersion } from '../../runtime/index.js';
 import { finalBlock, rangeOf, readableIndex } from '../threads/readableIndex.js';
-import { diagnose } from './diagnose.js';
-import type { DaemonParts } from './diagnose.js';
+import { diagnose, type DaemonParts } from './diagnose.js';
 import { watchBackfill } from './watches/watchBackfill.js';
 
 type StreamStatus = StatusDocument['sources']['edi'];

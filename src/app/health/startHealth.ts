@@ -1,14 +1,12 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { reportProgress } from '../../observability/index.js';
-import type { ScrapedValues } from '../../observability/index.js';
+import { reportProgress, type ScrapedValues } from '../../observability/index.js';
 import { countHeights, countWorkers } from '../../ranges/index.js';
 import { sleep } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import type { IndexingParts } from '../line/runIndexing.js';
 import type { DaemonParts } from './diagnose.js';
-import { reportStatus } from './reportStatus.js';
-import type { DaemonStatus } from './reportStatus.js';
+import { reportStatus, type DaemonStatus } from './reportStatus.js';
 import { watchDisk } from './watches/watchDisk.js';
 
 /** How often the size of a database is measured: the server stats all of its files. */

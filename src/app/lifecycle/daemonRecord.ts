@@ -2,8 +2,7 @@ import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync 
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { fieldsOf, messageOf, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { fieldsOf, messageOf, sleep, type Clock } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 import type { Lifecycle } from './openLifecycle.js';
 

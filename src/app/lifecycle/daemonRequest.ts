@@ -1,10 +1,8 @@
 import { once } from 'node:events';
-import { request } from 'node:http';
-import type { IncomingMessage } from 'node:http';
+import { request, type IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { connect } from 'node:tls';
-import type { TLSSocket } from 'node:tls';
+import { connect, type TLSSocket } from 'node:tls';
 import type { OwnAccess } from './daemonRecord.js';
 
 export interface PlainResponse {

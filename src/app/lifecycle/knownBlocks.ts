@@ -1,11 +1,8 @@
 import { join } from 'node:path';
-import { readSporkTable } from '../../access/index.js';
-import type { SporkTable } from '../../access/index.js';
+import { readSporkTable, type SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { NAMED_BY } from '../../finality/index.js';
-import type { NamedBlock, RootParent } from '../../finality/index.js';
-import { parseIdentifier } from '../../flow/index.js';
-import type { FinalizedBlock } from '../../flow/index.js';
+import { NAMED_BY, type NamedBlock, type RootParent } from '../../finality/index.js';
+import { parseIdentifier, type FinalizedBlock } from '../../flow/index.js';
 import { packageRoot } from '../../runtime/index.js';
 import { unlessDamaged } from '../../storage/index.js';
 import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';

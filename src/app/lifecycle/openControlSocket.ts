@@ -1,12 +1,10 @@
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
-import type { Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { jsonIn, messageOf, OperatorError } from '../../runtime/index.js';
-import type { Clock, ExitReason } from '../../runtime/index.js';
+import { jsonIn, messageOf, OperatorError, type Clock, type ExitReason } from '../../runtime/index.js';
 import { removeIfPossible, whenRemoved } from './daemonRecord.js';
 import type { Lifecycle } from './openLifecycle.js';
 import { MAX_CONTROL_CONNECTIONS } from './watchDescriptors.js';

@@ -1,6 +1,5 @@
 import { setMaxListeners } from 'node:events';
-import { AbortError, messageOf, wasAborted, whenAborted, within } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { AbortError, messageOf, wasAborted, whenAborted, within, type Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 
 /**

@@ -2,8 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { every, messageOf, within } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
+import { every, messageOf, within, type Clock, type Timer } from '../../runtime/index.js';
 
 /** Signs of life per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;

@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
-import { Listeners, OperatorError, outOfDescriptors, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { Listeners, OperatorError, outOfDescriptors, sleep, type Clock } from '../../runtime/index.js';
 
 const LOOK_EVERY_MS = 1_000;
 /** With fewer left, whatever is opened next may fail: the shares leave more. */

@@ -18,10 +18,8 @@ import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '.
 import type { Identifier } from '../../flow/index.js';
 import { JobConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { AbortError, wasAborted } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
-import { ParentLinkError } from '../../storage/index.js';
-import type { RangeStore, WriteRoom } from '../../storage/index.js';
+import { AbortError, wasAborted, type Clock, type Random } from '../../runtime/index.js';
+import { ParentLinkError, type RangeStore, type WriteRoom } from '../../storage/index.js';
 import { rootParentsOf, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /**

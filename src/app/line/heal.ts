@@ -1,8 +1,7 @@
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { SharedQueue } from '../../ranges/index.js';
 import { Pause, sleep } from '../../runtime/index.js';
-import { joined } from '../../storage/index.js';
-import type { FoundDamage, HeightRange } from '../../storage/index.js';
+import { joined, type FoundDamage, type HeightRange } from '../../storage/index.js';
 import type { IndexingParts } from './runIndexing.js';
 
 /** Damaged heights that wait to become holes; others are found again. */

@@ -1,10 +1,8 @@
 import type { DaemonConfig } from '../../config/index.js';
 import type { Term } from '../../ranges/index.js';
 import { childOf, orAborted, programVersion, wasAborted } from '../../runtime/index.js';
-import { SCHEMA_VERSION, StorageError } from '../../storage/index.js';
-import type { IndexStore } from '../../storage/index.js';
-import { buildLine } from './buildLine.js';
-import type { IndexingLine } from './buildLine.js';
+import { SCHEMA_VERSION, StorageError, type IndexStore } from '../../storage/index.js';
+import { buildLine, type IndexingLine } from './buildLine.js';
 import type { IndexingParts } from './runIndexing.js';
 import { firstHeightOf } from './startHeight.js';
 

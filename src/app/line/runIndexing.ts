@@ -1,25 +1,18 @@
-import { AccessNetwork } from '../../access/index.js';
-import type { AccessNetworkDependencies, OpenChannel } from '../../access/index.js';
+import { AccessNetwork, type AccessNetworkDependencies, type OpenChannel } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, Window } from '../../collections/index.js';
 import { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
-import { BlockHasher, readHeader } from '../../proof/index.js';
-import type { CertificateThread } from '../../proof/index.js';
-import { soleLeadership } from '../../ranges/index.js';
-import type { Leadership, SharedQueue } from '../../ranges/index.js';
+import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
+import { soleLeadership, type Leadership, type SharedQueue } from '../../ranges/index.js';
 import { userAgent, wasAborted } from '../../runtime/index.js';
-import { AccountIndexBuilder, unlessDamaged } from '../../storage/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import { AccountIndexBuilder, unlessDamaged, type IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/openLifecycle.js';
-import { heal } from './heal.js';
-import type { Healing } from './heal.js';
-import { fillHistory } from './history/fillHistory.js';
-import type { Backfill } from './history/fillHistory.js';
+import { heal, type Healing } from './heal.js';
+import { fillHistory, type Backfill } from './history/fillHistory.js';
 import { paceHistory } from './history/paceHistory.js';
 import type { HistoryParts } from './history/rangeLine.js';
-import { indexLive } from './indexLive.js';
-import type { OnLine } from './indexLive.js';
+import { indexLive, type OnLine } from './indexLive.js';
 import { namedBlocks, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */

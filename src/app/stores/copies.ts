@@ -1,10 +1,7 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { formatCount, formatSize } from '../../observability/index.js';
-import type { Logger } from '../../observability/index.js';
-import { migrateStore } from '../../ranges/index.js';
-import type { MigrationProgress, MigrationReport } from '../../ranges/index.js';
-import { OperatorError, withoutUrlPaths } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { formatCount, formatSize, type Logger } from '../../observability/index.js';
+import { migrateStore, type MigrationProgress, type MigrationReport } from '../../ranges/index.js';
+import { OperatorError, withoutUrlPaths, type Clock } from '../../runtime/index.js';
 import { backupStore, holdsData, loadRestore } from '../../storage/index.js';
 import type { BackupReport, RestoreDependencies, VerifyReport } from '../../storage/index.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
@@ -79,10 +76,7 @@ export async function seedStore(
 export async function migrateStores(
   config: DaemonConfig,
   { from, to }: { readonly from: string; readonly to: string },
-  dependencies: {
-    readonly signal: AbortSignal;
-    readonly onProgress: (progress: MigrationProgress) => void;
-  },
+  dependencies: { readonly signal: AbortSignal; readonly onProgress: (progress: MigrationProgress) => void },
 ): Promise<MigrationReport> {
   const [sourceConfig, targetConfig] = [storeAt(config, from), storeAt(config, to)];
   if (sourceConfig.store === targetConfig.store && sourceConfig.dataDir === targetConfig.dataDir)

@@ -1,12 +1,9 @@
 import type { DaemonConfig } from '../../config/index.js';
-import { silentLogger } from '../../observability/index.js';
-import type { Logger } from '../../observability/index.js';
-import { loadQueue } from '../../ranges/index.js';
-import type { SharedQueue, WorkerState } from '../../ranges/index.js';
+import { silentLogger, type Logger } from '../../observability/index.js';
+import { loadQueue, type SharedQueue, type WorkerState } from '../../ranges/index.js';
 import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
 import type { Clock, ExitReason } from '../../runtime/index.js';
-import { loadPostgres, StorageError } from '../../storage/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import { loadPostgres, StorageError, type IndexStore } from '../../storage/index.js';
 
 /** What a command gives to a store: it logs nothing, and says how it went itself. */
 export const forCommand = { clock: systemClock, logger: silentLogger };

@@ -1,12 +1,10 @@
 import { ok as assert } from 'node:assert/strict';
 import type { BackfillStatus, PlannedHeight } from '../../api/index.js';
-import { MAX_HEIGHT } from '../../config/index.js';
-import type { DaemonConfig } from '../../config/index.js';
+import { MAX_HEIGHT, type DaemonConfig } from '../../config/index.js';
 import { LocalWorkSource } from '../../ranges/index.js';
 import type { ServedHeights, SharedQueue, WorkSource } from '../../ranges/index.js';
 import { systemRandom } from '../../runtime/index.js';
-import { sharedRangesOf } from '../../storage/index.js';
-import type { IndexStore } from '../../storage/index.js';
+import { sharedRangesOf, type IndexStore } from '../../storage/index.js';
 import { documentOf, plannedAt } from '../health/watches/watchBackfill.js';
 import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { heightsOf, obeyBackfill } from '../line/history/plans.js';

@@ -11,8 +11,7 @@ import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } fr
 import { closing, DATABASE_WAIT_MS, forCommand, takeLead, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { openForCommand, refuseDatabase, toRead, whenFree } from './openStore.js';
-import type { OpenStore } from './openStore.js';
+import { openForCommand, refuseDatabase, toRead, whenFree, type OpenStore } from './openStore.js';
 
 /** Like `verifyStore`, for the store of a configuration, with the blocks that it names. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(

@@ -1,6 +1,5 @@
 import type { AdmissionEnd, ForwardingAdmission } from '../../access/index.js';
-import { mirrorMetrics } from '../../observability/index.js';
-import type { Logger, Metrics, MetricsSnapshot } from '../../observability/index.js';
+import { mirrorMetrics, type Logger, type Metrics, type MetricsSnapshot } from '../../observability/index.js';
 import {
   AbortError,
   asError,
@@ -14,8 +13,7 @@ import {
   within,
 } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
-import { callsOver } from './calls.js';
-import type { Calls } from './calls.js';
+import { callsOver, type Calls } from './calls.js';
 import type {
   IndexerCalls,
   ReaderAddresses,

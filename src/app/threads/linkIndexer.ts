@@ -1,10 +1,8 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Admission, AdmittedCall, NotAdmitted } from '../../access/index.js';
-import { ApiError, indexerSilent } from '../../api/index.js';
-import type { IndexedRange, StatusDocument } from '../../api/index.js';
+import { ApiError, indexerSilent, type IndexedRange, type StatusDocument } from '../../api/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { AbortError, childOf, every, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { AbortError, childOf, every, sleep, type Clock } from '../../runtime/index.js';
 import type { Calls } from './calls.js';
 import type { IndexerCalls, ReaderState } from './messages.js';
 import { rangeOf } from './readableIndex.js';

@@ -40,10 +40,7 @@ export function readableIndex(
   // From the seals of blocks that are proven final. Where no more can be proven now, or the seals are not known (a mirror, a process
   // that follows another one), as the nodes report it.
   const seals = isLimited || prover?.status().reason === undefined ? prover?.sealedHeight() : undefined;
-  const heads = {
-    head: listener.finalized.height ?? null,
-    sealed: seals ?? listener.sealed.height ?? null,
-  };
+  const heads = { head: listener.finalized.height ?? null, sealed: seals ?? listener.sealed.height ?? null };
   const from = replica ?? store;
   const shown: ShownIndex = {
     meta: from.meta(),

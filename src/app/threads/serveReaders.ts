@@ -1,15 +1,11 @@
-import { Forwarder } from '../../access/index.js';
-import type { NodeMetadata } from '../../access/index.js';
+import { Forwarder, type NodeMetadata } from '../../access/index.js';
 import { apiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
-import { createReaderMetrics, errorFields } from '../../observability/index.js';
-import type { Logger, LogLevel } from '../../observability/index.js';
-import { EndGate, OperatorError, programVersion, userAgent } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { createReaderMetrics, errorFields, type Logger, type LogLevel } from '../../observability/index.js';
+import { EndGate, OperatorError, programVersion, userAgent, type Clock } from '../../runtime/index.js';
 import { loadPostgres, openLevelReplica } from '../../storage/index.js';
 import { restNode } from '../guard/nodeMetadata.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { callsOver } from './calls.js';
-import type { Calls, Port } from './calls.js';
+import { callsOver, type Calls, type Port } from './calls.js';
 import { linkIndexer } from './linkIndexer.js';
 import type { IndexerCalls, ReaderCalls, ReaderData } from './messages.js';
 

@@ -1,11 +1,7 @@
-import { Argument, Command as Parser, CommanderError, Option } from 'commander';
-import type { Help } from 'commander';
-import { flagHelp, flagOf, loadSettings, suggestion } from '../../config/index.js';
-import type { Settings } from '../../config/index.js';
-import { named, programVersion, quoted } from '../../runtime/index.js';
-import type { OperatorError } from '../../runtime/index.js';
-import { shownPositionals, wrongUse } from '../command.js';
-import type { Command, Invocation, Terminal } from '../command.js';
+import { Argument, Command as Parser, CommanderError, Option, type Help } from 'commander';
+import { flagHelp, flagOf, loadSettings, suggestion, type Settings } from '../../config/index.js';
+import { named, programVersion, quoted, type OperatorError } from '../../runtime/index.js';
+import { shownPositionals, wrongUse, type Command, type Invocation, type Terminal } from '../command.js';
 
 export const PROGRAM = 'flow-collection-indexer';
 

@@ -1,9 +1,7 @@
 import { parseEndpoint } from '../../access/index.js';
 import { checkDatabaseUrls } from '../../app/index.js';
-import { clashOfPorts, loadConfig } from '../../config/index.js';
-import type { LoadedConfig } from '../../config/index.js';
-import { OperatorError } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
+import { clashOfPorts, loadConfig, type LoadedConfig } from '../../config/index.js';
+import { OperatorError, type ExitReason } from '../../runtime/index.js';
 import type { Invocation, Terminal } from '../command.js';
 
 const NAMED_LINKS = 3;

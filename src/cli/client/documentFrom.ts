@@ -1,5 +1,4 @@
-import { ApiError } from '../../api/index.js';
-import type { IndexedRange } from '../../api/index.js';
+import { ApiError, type IndexedRange } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';

@@ -4,17 +4,13 @@ import { basename, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { killWorkersOf, loadStores, workersOf } from '../../app/index.js';
 import type { BackfillCommand, BackfillOutcome, ControlAnswer } from '../../app/index.js';
-import { readHeightsToFill } from '../../config/index.js';
-import type { LoadedConfig, ValuesOf } from '../../config/index.js';
+import { readHeightsToFill, type LoadedConfig, type ValuesOf } from '../../config/index.js';
 import { formatCount, formatDuration } from '../../observability/index.js';
-import { OperatorError, quoted } from '../../runtime/index.js';
-import type { ExitReason } from '../../runtime/index.js';
-import { backfillActions } from '../arguments/flags.js';
-import type { backfillFlags, workersFlags } from '../arguments/flags.js';
+import { OperatorError, quoted, type ExitReason } from '../../runtime/index.js';
+import { backfillActions, type backfillFlags, type workersFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { daemonStatus, namesDaemonAddress, noDaemon, recordOf, unserved } from '../client/askDaemon.js';
-import { wrongUse } from '../command.js';
-import type { Run } from '../command.js';
+import { wrongUse, type Run } from '../command.js';
 import { renderBackfill } from '../output/backfillPage.js';
 
 /** Ranges that are running must end first. */

@@ -1,10 +1,8 @@
 // Loads no more than it needs: a store, servers and clients take longer to load than a proof to check.
-import { checkDocument, loadCertificates } from '../../proof/index.js';
-import type { VerifyCertificate } from '../../proof/index.js';
+import { checkDocument, loadCertificates, type VerifyCertificate } from '../../proof/index.js';
 import { messageOf, readNamedFile } from '../../runtime/index.js';
 import type { checkProofFlags } from '../arguments/flags.js';
-import { wrongUse } from '../command.js';
-import type { Run } from '../command.js';
+import { wrongUse, type Run } from '../command.js';
 
 export const checkProof: Run<typeof checkProofFlags> = async (invocation, terminal) => {
   const [file] = invocation.positionals;

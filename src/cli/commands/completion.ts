@@ -1,14 +1,12 @@
 import { mkdir } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { basename, dirname, isAbsolute, join } from 'node:path';
-import { flagOf } from '../../config/index.js';
-import type { Setting } from '../../config/index.js';
+import { flagOf, type Setting } from '../../config/index.js';
 import { messageOf, named, OperatorError } from '../../runtime/index.js';
 import { COMPLETION_FUNCTION, INSTALL, shells } from '../arguments/flags.js';
 import type { completionFlags, Shell } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
-import { wrongUse } from '../command.js';
-import type { Command, Run, Terminal } from '../command.js';
+import { wrongUse, type Command, type Run, type Terminal } from '../command.js';
 import { writeWhole } from '../output/wholeFile.js';
 
 /** `completion`: prints a shell's script for these commands, or writes it to where the shell looks for it. */

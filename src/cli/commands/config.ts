@@ -1,8 +1,6 @@
-import { configurationReference, daemonSettings } from '../../config/index.js';
-import type { Setting } from '../../config/index.js';
+import { configurationReference, daemonSettings, type Setting } from '../../config/index.js';
 import { maskedEndpoint, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
-import { wrongUse } from '../command.js';
-import type { Run } from '../command.js';
+import { wrongUse, type Run } from '../command.js';
 import { configActions } from '../arguments/flags.js';
 import { checkEndpoints, configOf } from '../arguments/settings.js';
 

@@ -5,8 +5,7 @@ import { inShell, systemClock } from '../../runtime/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { wrongUse } from '../command.js';
-import type { Run } from '../command.js';
+import { wrongUse, type Run } from '../command.js';
 import { counted, progressTo } from '../output/words.js';
 
 export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {

@@ -1,8 +1,7 @@
 import { wasAborted } from '../../runtime/index.js';
 import type { exportFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { wrongUse } from '../command.js';
-import type { Run } from '../command.js';
+import { wrongUse, type Run } from '../command.js';
 import { directoryOptions } from '../export/directoryOptions.js';
 import { exportLines } from '../export/exportLines.js';
 import { exportProgress } from '../export/exportProgress.js';

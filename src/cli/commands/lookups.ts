@@ -13,14 +13,11 @@ import { loadStores } from '../../app/index.js';
 import { formatDuration } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { ACCOUNT, getKinds } from '../arguments/flags.js';
-import type { explainFlags, getFlags } from '../arguments/flags.js';
+import { ACCOUNT, getKinds, type explainFlags, type getFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { checked, documentFrom } from '../client/documentFrom.js';
-import { wrongUse } from '../command.js';
-import type { Run, Invocation } from '../command.js';
-import { labelled, reasonWords } from '../output/words.js';
-import type { Row } from '../output/words.js';
+import { wrongUse, type Run, type Invocation } from '../command.js';
+import { labelled, reasonWords, type Row } from '../output/words.js';
 
 export const get: Run<typeof getFlags> = async (invocation, terminal) => {
   const { path, read } = questionOf(invocation);

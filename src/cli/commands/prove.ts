@@ -1,13 +1,11 @@
-import { checkLookupKey, proofDocument } from '../../api/index.js';
-import type { LookupKind, ProofDocument } from '../../api/index.js';
+import { checkLookupKey, proofDocument, type LookupKind, type ProofDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { checkDocument } from '../../proof/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { proveFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { checked, documentFrom } from '../client/documentFrom.js';
-import { wrongUse } from '../command.js';
-import type { Run } from '../command.js';
+import { wrongUse, type Run } from '../command.js';
 import { explained } from '../export/partFiles.js';
 import { writeWhole } from '../output/wholeFile.js';
 import { verifierFor } from './checkProof.js';

@@ -3,8 +3,7 @@ import { formatCount } from '../../observability/index.js';
 import { rangesInWords } from '../../storage/index.js';
 import type { confirmFlags, rewindFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { wrongUse } from '../command.js';
-import type { Run } from '../command.js';
+import { wrongUse, type Run } from '../command.js';
 import { progressTo } from '../output/words.js';
 
 export const repair: Run<typeof confirmFlags> = async (invocation, terminal) => {

@@ -1,7 +1,6 @@
 import { restoreInWords, verifyStoreOf } from '../../app/index.js';
 import { formatCount } from '../../observability/index.js';
-import { rangesInWords } from '../../storage/index.js';
-import type { RangeReport, VerifyReport } from '../../storage/index.js';
+import { rangesInWords, type RangeReport, type VerifyReport } from '../../storage/index.js';
 import type { Run } from '../command.js';
 import type { verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';

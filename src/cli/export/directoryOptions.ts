@@ -2,12 +2,10 @@ import { parseAccountRequest } from '../../api/index.js';
 import { suggestion } from '../../config/index.js';
 import { accountsOf } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import { DEFAULT_PARTITION } from '../arguments/flags.js';
-import type { ExportFlags } from '../arguments/flags.js';
+import { DEFAULT_PARTITION, type ExportFlags } from '../arguments/flags.js';
 import { checked } from '../client/documentFrom.js';
 import { wrongUse } from '../command.js';
-import { scriptColumns, tables } from './columns.js';
-import type { Table } from './columns.js';
+import { scriptColumns, tables, type Table } from './columns.js';
 import { checkCompression } from './compression.js';
 import type { FormOptions } from './forms.js';
 

@@ -2,12 +2,10 @@ import { lstat, rm } from 'node:fs/promises';
 import { exportedLines } from '../../api/index.js';
 import { isAbort, named, OperatorError, orAborted } from '../../runtime/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
-import { wrongUse } from '../command.js';
-import type { Terminal } from '../command.js';
+import { wrongUse, type Terminal } from '../command.js';
 import { checkNotBeyond, checkSame, exportRange, inWords, pagesOf } from './exportSource.js';
 import type { ExportParts } from './exportSource.js';
-import { closeTheSame, readExport, tallyExport } from './tallyExport.js';
-import type { ExportTally } from './tallyExport.js';
+import { closeTheSame, readExport, tallyExport, type ExportTally } from './tallyExport.js';
 import { transactionsIn } from './TransactionRow.js';
 import { explained, openLocked } from './partFiles.js';
 

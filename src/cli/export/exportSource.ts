@@ -1,6 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { MAX_PAGE_HEIGHTS, PAGE_BYTES } from '../../api/index.js';
-import type { StoredLine } from '../../api/index.js';
+import { MAX_PAGE_HEIGHTS, PAGE_BYTES, type StoredLine } from '../../api/index.js';
 import { placeOfStore } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
@@ -20,8 +19,7 @@ import {
   unserved,
 } from '../client/askDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
-import { ENDLESS } from './exportProgress.js';
-import type { ExportProgress } from './exportProgress.js';
+import { ENDLESS, type ExportProgress } from './exportProgress.js';
 
 /** Name and version of what makes the files, from whichever source. */
 export const madeBy = (): string => `${PROGRAM} ${programVersion()}`;

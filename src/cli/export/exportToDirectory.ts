@@ -5,8 +5,7 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { formatCount } from '../../observability/index.js';
 import { abortReason, isAbort, jsonIn, named, OperatorError } from '../../runtime/index.js';
-import { syncDirectory } from '../../storage/index.js';
-import type { HeightRange } from '../../storage/index.js';
+import { syncDirectory, type HeightRange } from '../../storage/index.js';
 import type { ExportFlags } from '../arguments/flags.js';
 import { wrongUse } from '../command.js';
 import { replaceFile, unfinishedName } from '../output/wholeFile.js';
@@ -15,12 +14,9 @@ import { compressingStream } from './compression.js';
 import { ENDLESS } from './exportProgress.js';
 import { checkNotBeyond, checkSame, exportRange, inWords, madeBy, pagesOf } from './exportSource.js';
 import type { ExportParts } from './exportSource.js';
-import { formMaker, LINES } from './forms.js';
-import type { AskedShape, FormOptions, PartitionForm } from './forms.js';
-import { beginPart, explained, openLocked } from './partFiles.js';
-import type { Part, PartFile } from './partFiles.js';
-import { blockRow } from './TransactionRow.js';
-import type { BlockRow } from './TransactionRow.js';
+import { formMaker, LINES, type AskedShape, type FormOptions, type PartitionForm } from './forms.js';
+import { beginPart, explained, openLocked, type Part, type PartFile } from './partFiles.js';
+import { blockRow, type BlockRow } from './TransactionRow.js';
 
 /** Version of the manifest and of what the files hold: raised when an older reader would misread them. */
 const FORMAT = 1;

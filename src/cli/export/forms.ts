@@ -1,11 +1,9 @@
 import { exportedLines } from '../../api/index.js';
-import { plainOf } from './columns.js';
-import type { ColumnShape, Table } from './columns.js';
+import { plainOf, type ColumnShape, type Table } from './columns.js';
 import type { Compression, FileFormat } from '../arguments/flags.js';
 import { loadParquet } from './index.js';
 import type { GrowingFile } from './partFiles.js';
-import { rememberScripts, TransactionRow } from './TransactionRow.js';
-import type { BlockRow } from './TransactionRow.js';
+import { rememberScripts, TransactionRow, type BlockRow } from './TransactionRow.js';
 
 /** Turns the blocks of a partition into files. Their bytes depend only on the blocks. */
 export interface PartitionForm {

@@ -1,8 +1,6 @@
-import { ByteWriter, ParquetWriter } from 'hyparquet-writer';
-import type { ColumnSource, SchemaElement } from 'hyparquet-writer';
+import { ByteWriter, ParquetWriter, type ColumnSource, type SchemaElement } from 'hyparquet-writer';
 import type { Compression } from '../arguments/flags.js';
-import { cellForms } from './columns.js';
-import type { ColumnShape, SignatureCell } from './columns.js';
+import { cellForms, type ColumnShape, type SignatureCell } from './columns.js';
 import { pageCompressor } from './compression.js';
 import { madeBy } from './exportSource.js';
 import { remembering } from './TransactionRow.js';

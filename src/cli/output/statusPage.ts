@@ -1,8 +1,7 @@
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
 import type { ProgressState } from '../../observability/index.js';
-import { counted, LABEL_WIDTH, labelled, reasonWords, wrapped } from './words.js';
-import type { Row } from './words.js';
+import { counted, LABEL_WIDTH, labelled, reasonWords, wrapped, type Row } from './words.js';
 import { backfillLine, rangeLine, rangesLine } from './backfillPage.js';
 
 /** Formats the daemon's status for people: what, how far, from where, and why it is not ready. */

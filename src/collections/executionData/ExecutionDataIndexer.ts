@@ -8,10 +8,8 @@ import type { Clock, Random } from '../../runtime/index.js';
 import type { BlockWindow } from '../heights/Window.js';
 import type { CollectionSink } from '../ports.js';
 import { FaultReporter } from '../FaultReporter.js';
-import { EXECUTION_DATA, methodOf } from './BodyStream.js';
-import type { BodyStream, StreamSources } from './BodyStream.js';
-import { judgeStreamEnd, StreamFault } from './StreamFault.js';
-import type { StreamEnd } from './StreamFault.js';
+import { EXECUTION_DATA, methodOf, type BodyStream, type StreamSources } from './BodyStream.js';
+import { judgeStreamEnd, StreamFault, type StreamEnd } from './StreamFault.js';
 import { StreamState } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
@@ -43,11 +41,7 @@ export interface ExecutionDataIndexerDependencies {
   readonly metrics: Pick<Metrics, 'invalidCollections' | 'executionDataSkipped' | 'streamReopens'>;
 }
 
-const DEFAULTS = {
-  stream: EXECUTION_DATA,
-  probeMs: 60_000,
-  freshMs: 1_000,
-} as const;
+const DEFAULTS = { stream: EXECUTION_DATA, probeMs: 60_000, freshMs: 1_000 } as const;
 
 /** After this many consecutive failures a new head no longer shortens the pause. */
 const SHORT_PAUSES = 2;

@@ -1,8 +1,6 @@
-import { UpstreamError } from '../../access/index.js';
-import type { NodeFault, TroubleKind } from '../../access/index.js';
+import { UpstreamError, type NodeFault, type TroubleKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
-import { faultIn } from '../FaultReporter.js';
-import type { Fault } from '../FaultReporter.js';
+import { faultIn, type Fault } from '../FaultReporter.js';
 
 /**
  * Why we give up a stream: what counts against the node, and how the next height is missing (`undefined`: we left the

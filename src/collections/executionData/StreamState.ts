@@ -1,15 +1,13 @@
 import { NodeTroubles, SILENT_AFTER_MS, streamPace } from '../../access/index.js';
 import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
-import { RunningAverage } from '../../runtime/index.js';
-import type { Timer } from '../../runtime/index.js';
+import { RunningAverage, type Timer } from '../../runtime/index.js';
 import type { ExecutionDataForecast } from '../ports.js';
 import type { StreamWords } from './BodyStream.js';
 import type {
   ExecutionDataIndexerDependencies,
   ExecutionDataIndexerOptions,
 } from './ExecutionDataIndexer.js';
-import { StreamFault } from './StreamFault.js';
-import type { StreamEnd } from './StreamFault.js';
+import { StreamFault, type StreamEnd } from './StreamFault.js';
 
 /** How long to believe the lowest height that a node named: its operator may add history. */
 const PRUNED_MS = 600_000;

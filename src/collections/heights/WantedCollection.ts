@@ -1,5 +1,4 @@
-import { Attempts } from '../../access/index.js';
-import type { AccessMethod, TroubleKind } from '../../access/index.js';
+import { Attempts, type AccessMethod, type TroubleKind } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { CollectionWay } from '../ports.js';
 import type { Fault } from '../FaultReporter.js';

@@ -1,10 +1,8 @@
 import type { BlockSource } from '../../access/index.js';
-import { isSameBlock } from '../../flow/index.js';
-import type { FinalizedBlock } from '../../flow/index.js';
+import { isSameBlock, type FinalizedBlock } from '../../flow/index.js';
 import { Listeners, unlessAborted } from '../../runtime/index.js';
 import type { RangeStore } from '../../storage/index.js';
-import { HeightRecord } from './HeightRecord.js';
-import type { HeightStatus } from './HeightRecord.js';
+import { HeightRecord, type HeightStatus } from './HeightRecord.js';
 
 export interface WindowOptions {
   /** K: no height above watermark + K is ever worked on. */

@@ -1,5 +1,4 @@
-import { UpstreamError, worseOf } from '../../access/index.js';
-import type { AccessNode, Choice, NodeHealth } from '../../access/index.js';
+import { UpstreamError, worseOf, type AccessNode, type Choice, type NodeHealth } from '../../access/index.js';
 import type { CollectionRequesterDependencies } from './CollectionRequester.js';
 import { RunningAverage } from '../../runtime/index.js';
 import type { EndpointSlots, SlotUse } from './EndpointSlots.js';

@@ -6,10 +6,8 @@ import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.j
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { CollectionNodes } from './CollectionNodes.js';
-import type { CollectionChoice } from './CollectionNodes.js';
-import { EndpointSlots } from './EndpointSlots.js';
-import type { SlotUse } from './EndpointSlots.js';
+import { CollectionNodes, type CollectionChoice } from './CollectionNodes.js';
+import { EndpointSlots, type SlotUse } from './EndpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';

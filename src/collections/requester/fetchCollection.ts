@@ -1,5 +1,4 @@
-import { UpstreamError } from '../../access/index.js';
-import type { AccessNode } from '../../access/index.js';
+import { UpstreamError, type AccessNode } from '../../access/index.js';
 import { collectionIdOf, identifierBytes, InvalidCollectionError } from '../../flow/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { AbortError, abortReason, childOf } from '../../runtime/index.js';

@@ -160,10 +160,7 @@ const kinds: Readonly<Record<FaultKind, KindInfo>> = {
   wrong_parent: { subjects: ['block', 'header'] },
   changed_header: { subjects: ['block'], parameters: { field: optional(choice(...changedHeaderFields)) } },
   changed_copy: { subjects: ['block'], parameters: { field: optional(choice(...changedCopies)) } },
-  hidden_header: {
-    subjects: ['block'],
-    parameters: { invents: onlyTrue },
-  },
+  hidden_header: { subjects: ['block'], parameters: { invents: onlyTrue } },
   other_chain: { subjects: ['network', 'header'], parameters: { chainId: optional(someText) } },
   other_spork: { subjects: ['version'] },
   false_spork: { subjects: ['version'], parameters: { rootHeight: whole(1, HEIGHTS_MAX), named: onlyTrue } },

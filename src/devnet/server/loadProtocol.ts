@@ -1,5 +1,4 @@
-import { loadSync } from '@grpc/proto-loader';
-import type { PackageDefinition } from '@grpc/proto-loader';
+import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
 import { join } from 'node:path';
 import { packageRoot } from '../../runtime/index.js';
 

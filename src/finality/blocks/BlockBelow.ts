@@ -1,8 +1,7 @@
 import type { NodeTroubles, UpstreamError } from '../../access/index.js';
 import type { Pause } from '../../runtime/index.js';
 import { askForBlock } from '../forks/askForBlock.js';
-import { BLOCK_CALL } from '../ports.js';
-import type { ChainDependencies } from '../ports.js';
+import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 import type { BlockHead } from '../../storage/index.js';
 
 /** After this many rounds in which no node has the block, the range begins without it: the nodes' history may begin here. */

@@ -2,18 +2,13 @@ import { faultOf, isExpectedEnd, NodeChooser } from '../../access/index.js';
 import { StreamReader, streamPace, UpstreamError } from '../../access/index.js';
 import type { AccessNode, ReceivedBlock, UpstreamErrorKind, Way } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
-import { WorkSignal } from '../../jobqueue/index.js';
-import type { BlockJob, Jobs, Notifiable } from '../../jobqueue/index.js';
+import { WorkSignal, type BlockJob, type Jobs, type Notifiable } from '../../jobqueue/index.js';
 import { Pause, runTogether } from '../../runtime/index.js';
-import { askForBlock } from '../forks/askForBlock.js';
-import type { Answer } from '../forks/askForBlock.js';
-import { ForkResolver } from '../forks/ForkResolver.js';
-import type { ChainTrouble } from '../forks/ForkResolver.js';
-import { LinkedBlocks } from '../forks/LinkedBlocks.js';
-import type { RootParent } from '../forks/LinkedBlocks.js';
+import { askForBlock, type Answer } from '../forks/askForBlock.js';
+import { ForkResolver, type ChainTrouble } from '../forks/ForkResolver.js';
+import { LinkedBlocks, type RootParent } from '../forks/LinkedBlocks.js';
 import { TipCheck } from '../forks/TipCheck.js';
-import { BLOCK_CALL, BLOCK_STREAM } from '../ports.js';
-import type { ChainDependencies } from '../ports.js';
+import { BLOCK_CALL, BLOCK_STREAM, type ChainDependencies } from '../ports.js';
 import { BlockBelow } from './BlockBelow.js';
 
 export interface FinalizedBlocksOptions {

@@ -1,10 +1,7 @@
-import { highestShared, UpstreamError } from '../../access/index.js';
-import type { NodeChooser } from '../../access/index.js';
+import { highestShared, UpstreamError, type NodeChooser } from '../../access/index.js';
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import { BLOCK_CALL } from '../ports.js';
-import type { ChainDependencies } from '../ports.js';
-import { askForBlock, askNode, nodesToAsk } from './askForBlock.js';
-import type { Answer } from './askForBlock.js';
+import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
+import { askForBlock, askNode, nodesToAsk, type Answer } from './askForBlock.js';
 import type { LinkedBlocks } from './LinkedBlocks.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */

@@ -1,6 +1,5 @@
 import type { BlockSource } from '../../access/index.js';
-import { isSameBlock } from '../../flow/index.js';
-import type { FinalizedBlock, Identifier } from '../../flow/index.js';
+import { isSameBlock, type FinalizedBlock, type Identifier } from '../../flow/index.js';
 import type { ChainDependencies, LinkedHeight } from '../ports.js';
 import type { BlockHead } from '../../storage/index.js';
 

@@ -3,10 +3,8 @@ import type { AccessNode, NodeTrouble, ReceivedBlock } from '../../access/index.
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { childOf, isAbort, sleep } from '../../runtime/index.js';
-import { askForBlock } from './askForBlock.js';
-import type { Answer } from './askForBlock.js';
-import { BLOCK_CALL } from '../ports.js';
-import type { ChainDependencies } from '../ports.js';
+import { askForBlock, type Answer } from './askForBlock.js';
+import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;

@@ -1,5 +1,4 @@
-import { answerOf, UpstreamError } from '../../access/index.js';
-import type { AccessNode, AccessNodes, Way } from '../../access/index.js';
+import { answerOf, UpstreamError, type AccessNode, type AccessNodes, type Way } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { BLOCK_CALL } from '../ports.js';
 

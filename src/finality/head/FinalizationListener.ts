@@ -1,6 +1,5 @@
 import { Listeners, runTogether, unlessAborted } from '../../runtime/index.js';
-import { HeadFollower } from './HeadFollower.js';
-import type { HeadDependencies } from './HeadFollower.js';
+import { HeadFollower, type HeadDependencies } from './HeadFollower.js';
 
 /**
  * Knows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load balancer

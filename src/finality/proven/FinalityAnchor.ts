@@ -1,13 +1,11 @@
 import type { AccessNodes } from '../../access/index.js';
-import { toIdentifier } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
+import { toIdentifier, type Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { lastViewOf, readParts } from '../../proof/index.js';
 import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { HeightRange, IndexStore } from '../../storage/index.js';
-import { askEvidence, askProtocolState, EVIDENCE } from './askProtocolState.js';
-import type { ProtocolStateAnswer } from './askProtocolState.js';
+import { askEvidence, askProtocolState, EVIDENCE, type ProtocolStateAnswer } from './askProtocolState.js';
 
 /** Pause before nodes are asked again for a protocol state that none has. */
 const LACKING_MS = 300_000;

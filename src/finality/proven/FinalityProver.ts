@@ -1,7 +1,5 @@
-import { highestShared } from '../../access/index.js';
-import type { AccessNodes } from '../../access/index.js';
-import { WireError } from '../../flow/index.js';
-import type { Identifier } from '../../flow/index.js';
+import { highestShared, type AccessNodes } from '../../access/index.js';
+import { WireError, type Identifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import {
@@ -13,10 +11,8 @@ import {
 } from '../../proof/index.js';
 import type { Certificate, CertificateThread, CertificateVerdict } from '../../proof/index.js';
 import type { Committee, StoredHeader } from '../../proof/index.js';
-import { abortReason, messageOf, sleep } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
-import { StorageError } from '../../storage/index.js';
-import type { BlockHead, HeightRange, IndexStore } from '../../storage/index.js';
+import { abortReason, messageOf, sleep, type Clock, type Timer } from '../../runtime/index.js';
+import { StorageError, type BlockHead, type HeightRange, type IndexStore } from '../../storage/index.js';
 import { AGAIN_MS, FinalityAnchor, NotProvenError } from './FinalityAnchor.js';
 import type { KnownEpochs, NamedBlock } from './FinalityAnchor.js';
 

@@ -1,11 +1,8 @@
-import { answerOf, UpstreamError } from '../../access/index.js';
-import type { AccessNodes } from '../../access/index.js';
+import { answerOf, UpstreamError, type AccessNodes } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
-import { abortReason, asError, sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { isCorruption } from '../../storage/index.js';
-import type { HeightRange, IndexStore, WriteRoom } from '../../storage/index.js';
+import { abortReason, asError, sleep, type Clock } from '../../runtime/index.js';
+import { isCorruption, type HeightRange, type IndexStore, type WriteRoom } from '../../storage/index.js';
 import { BLOCK_CALL } from '../ports.js';
 
 /** Blocks that are requested at once, and become durable together. */

@@ -1,7 +1,5 @@
-import { every } from '../../runtime/index.js';
-import type { Clock, Timer } from '../../runtime/index.js';
-import { withoutIds } from '../logs/Logger.js';
-import type { Logger } from '../logs/Logger.js';
+import { every, type Clock, type Timer } from '../../runtime/index.js';
+import { withoutIds, type Logger } from '../logs/Logger.js';
 import { readinessCodes } from './readiness.js';
 import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';
 

@@ -1,5 +1,4 @@
-import { sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { sleep, type Clock } from '../../runtime/index.js';
 import type { Metrics } from '../metrics/createMetrics.js';
 
 const SAMPLE_MS = 2_000;

@@ -1,5 +1,4 @@
-import { every } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { every, type Clock } from '../../runtime/index.js';
 import type { Logger } from '../logs/Logger.js';
 import type { LiveTerminal } from './LiveTerminal.js';
 import type { ProgressMeter, ProgressState } from './measureProgress.js';

@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { encodeRlp, identifierBytes, sha3 } from '../../flow/index.js';
-import { thresholdOf, weightOf } from '../committee/committee.js';
-import type { Committee } from '../committee/committee.js';
+import { thresholdOf, weightOf, type Committee } from '../committee/committee.js';
 import * as bls from './bls.js';
 import type { Certificate, CertificateVerdict, Vote } from './provenFinal.js';
 

@@ -1,6 +1,5 @@
 import type { Logger } from '../../observability/index.js';
-import { backoffMs, Pause } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import { backoffMs, Pause, type Clock, type Random } from '../../runtime/index.js';
 import { overlap, MAX_OPEN_RANGES } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange } from '../../storage/index.js';
 import {
@@ -15,8 +14,7 @@ import {
 } from '../plans.js';
 import type { BackfillState, RangeJob, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
 import { SporkTurns } from '../SporkTurns.js';
-import { RunningRanges } from '../RunningRanges.js';
-import type { RangeRun } from '../RunningRanges.js';
+import { RunningRanges, type RangeRun } from '../RunningRanges.js';
 import { common, cutNext, lacking } from '../planner.js';
 
 /** How often to check whether nodes serve planned heights, while there is nothing to do. */
@@ -103,10 +101,7 @@ export class LocalWorkSource implements WorkSource {
       const gone = new Set(chosen.map((plan) => plan.id));
       // A damaged height may have been planned meanwhile, with an id that is free again.
       const isLeft = (plan: BackfillPlan): boolean => plan.heals === true || !gone.has(plan.id);
-      await ranges.change({
-        plans: (now) => now.filter(isLeft),
-        dropped: ranges.open().filter(isDropped),
-      });
+      await ranges.change({ plans: (now) => now.filter(isLeft), dropped: ranges.open().filter(isDropped) });
       this.#dependencies.logger.info({ plans: kept.length }, 'backfill cancelled');
       this.notify();
     });

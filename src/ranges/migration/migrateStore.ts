@@ -8,14 +8,12 @@ import {
   SCHEMA_VERSION,
   StorageError,
   verifiedBlock,
-} from '../../storage/index.js';
-import type {
-  BlockEntry,
-  HeightRange,
-  IndexStore,
-  RangeStore,
-  SporkRecord,
-  IndexReader,
+  type BlockEntry,
+  type HeightRange,
+  type IndexStore,
+  type RangeStore,
+  type SporkRecord,
+  type IndexReader,
 } from '../../storage/index.js';
 import { common, countHeights, cutNext, lacking } from '../planner.js';
 

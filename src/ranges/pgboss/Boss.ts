@@ -1,8 +1,6 @@
-import { PgBoss } from 'pg-boss';
-import type { Db, JobWithMetadata } from 'pg-boss';
+import { PgBoss, type Db, type JobWithMetadata } from 'pg-boss';
 import type { Logger } from '../../observability/index.js';
-import { messageOf, whenAborted } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { messageOf, whenAborted, type Clock } from '../../runtime/index.js';
 import { DatabaseFault, hasCode, loadPostgres, StorageError } from '../../storage/index.js';
 import type { PostgresDatabase, Session } from '../../storage/index.js';
 
@@ -44,11 +42,7 @@ export class Boss {
    * `configuration`.
    */
   static async prepare(
-    options: {
-      readonly url: string;
-      readonly supervise: boolean;
-      readonly patienceMs: number | undefined;
-    },
+    options: { readonly url: string; readonly supervise: boolean; readonly patienceMs: number | undefined },
     { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
   ): Promise<Boss> {
     const { patienceMs, supervise, url } = options;

@@ -15,15 +15,11 @@ import {
   withPaused,
 } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
-import { RunningRanges } from '../RunningRanges.js';
-import type { RangeRun } from '../RunningRanges.js';
+import { RunningRanges, type RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
-import { unlessRefused } from './Boss.js';
-import type { HeldJob } from './Boss.js';
-import { giveBack } from './Claim.js';
-import type { Claim } from './Claim.js';
-import { planQueues, PlanQueues } from './PlanQueues.js';
-import type { PlanJob, PlanQueue, SharedWork } from './PlanQueues.js';
+import { unlessRefused, type HeldJob } from './Boss.js';
+import { giveBack, type Claim } from './Claim.js';
+import { planQueues, PlanQueues, type PlanJob, type PlanQueue, type SharedWork } from './PlanQueues.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** How often the database is polled, also for work while there is none. */

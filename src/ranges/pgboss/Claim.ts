@@ -1,9 +1,6 @@
-import type { Clock } from '../../runtime/index.js';
-import { AbortError } from '../../runtime/index.js';
-import { RangeLostError } from '../../storage/index.js';
-import type { Session } from '../../storage/index.js';
-import { affectedBy, HELD_AT_MOST_SECONDS, JOBS_SCHEMA, within } from './Boss.js';
-import type { Boss, HeldJob } from './Boss.js';
+import { AbortError, type Clock } from '../../runtime/index.js';
+import { RangeLostError, type Session } from '../../storage/index.js';
+import { affectedBy, HELD_AT_MOST_SECONDS, JOBS_SCHEMA, within, type Boss, type HeldJob } from './Boss.js';
 
 /** How often to show pg-boss that a job is held: three times within its timeout. */
 const TOUCH_EVERY_MS = 3_000;

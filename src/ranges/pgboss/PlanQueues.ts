@@ -3,8 +3,7 @@ import type { BackfillPlan, HeightRange, RangeFacts, Session, SharedRangeBook } 
 import { cutAll, lacking } from '../planner.js';
 import { bordersOf } from '../plans.js';
 import type { FillOrder, ServedHeights, WorkerState } from '../ports.js';
-import { JOBS_SCHEMA, within } from './Boss.js';
-import type { Boss, HeldJob } from './Boss.js';
+import { JOBS_SCHEMA, within, type Boss, type HeldJob } from './Boss.js';
 import type { QueueParts } from './WorkerRegistry.js';
 
 /** A younger queue may belong to a plan whose transaction is not over yet. */

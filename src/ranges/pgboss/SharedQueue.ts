@@ -1,10 +1,8 @@
 import type { Beginning } from '../../storage/index.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
-import { planQueues } from './PlanQueues.js';
-import type { SharedWork } from './PlanQueues.js';
-import { LIVE_QUEUE, WorkerRegistry } from './WorkerRegistry.js';
-import type { QueueParts } from './WorkerRegistry.js';
+import { planQueues, type SharedWork } from './PlanQueues.js';
+import { LIVE_QUEUE, WorkerRegistry, type QueueParts } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
 const WORK_VERSION = 1;

@@ -1,15 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Logger } from '../../observability/index.js';
-import { programVersion } from '../../runtime/index.js';
-import type { Clock, Random } from '../../runtime/index.js';
+import { programVersion, type Clock, type Random } from '../../runtime/index.js';
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { Leadership, Term, WorkerState } from '../ports.js';
 import { RETRY_BACKOFF } from '../plans.js';
-import { JOBS_SCHEMA, unlessRefused, within } from './Boss.js';
-import type { Boss, HeldJob } from './Boss.js';
-import { Claim, giveBack } from './Claim.js';
-import type { ClaimKey } from './Claim.js';
+import { JOBS_SCHEMA, unlessRefused, within, type Boss, type HeldJob } from './Boss.js';
+import { Claim, giveBack, type ClaimKey } from './Claim.js';
 import type { PlanJob } from './PlanQueues.js';
 
 /** A takeover within 12 s takes the silence, one of these to see the last beat, one to judge it, one to lead, and ten queries. */

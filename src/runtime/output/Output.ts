@@ -1,5 +1,4 @@
-import type { Clock, Timer } from '../time/clock.js';
-import { systemClock } from '../time/clock.js';
+import { systemClock, type Clock, type Timer } from '../time/clock.js';
 import type { Sink } from './openSink.js';
 import { outputFault } from './outputError.js';
 

@@ -1,6 +1,5 @@
 import type { Logger } from '../../observability/index.js';
-import { sleep } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { sleep, type Clock } from '../../runtime/index.js';
 import type { AccountCoverage, AccountIndex } from '../port/AccountIndex.js';
 import type { WriteRoom } from '../port/IndexStore.js';
 import { isCorruption } from '../StorageError.js';

@@ -1,18 +1,14 @@
-import { accountsOf, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
+import { accountsOf, splitCollection, toIdentifier, transactionId, type Address } from '../../flow/index.js';
 import type { BlockEntry } from '../port/RangeStore.js';
-import { putPointers } from '../records/blocks/BlockEntryWriter.js';
-import type { Put } from '../records/blocks/BlockEntryWriter.js';
+import { putPointers, type Put } from '../records/blocks/BlockEntryWriter.js';
 import { seal } from '../records/coding/seal.js';
-import { encodeAccountValue } from '../records/coding/blockRecord.js';
+import { encodeAccountValue, type AccountValue } from '../records/coding/blockRecord.js';
 import type { Entry, Database } from '../records/Database.js';
-import { accountKey, keyAfter } from '../records/schema.js';
-import type { Address } from '../../flow/index.js';
+import { accountKey, keyAfter, type AccountKey, type KeyRange } from '../records/schema.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
 import type { TransactionPlace } from '../port/stored.js';
 import { openAccountEntry, placeOf } from '../records/blocks/openPointers.js';
 import { readSlice } from '../records/blocks/readBlocks.js';
-import type { AccountValue } from '../records/coding/blockRecord.js';
-import type { AccountKey, KeyRange } from '../records/schema.js';
 import { corruptRecord } from '../StorageError.js';
 
 /** A collection whose transactions are located, as in `VerifiedCollection`. */

@@ -2,8 +2,7 @@ import { once } from 'node:events';
 import { mkdir, readdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { Unpack } from 'tar';
-import { childOf, maskedEndpoint, messageOf, OperatorError } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { childOf, maskedEndpoint, messageOf, OperatorError, type Clock } from '../../runtime/index.js';
 import { causesOf, StorageError } from '../StorageError.js';
 import { syncDirectory, syncFile } from './synced.js';
 

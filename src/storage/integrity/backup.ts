@@ -1,14 +1,12 @@
 import { readdir, rename, rm } from 'node:fs/promises';
 import { dirname, resolve, sep } from 'node:path';
 import type { Clock } from '../../runtime/index.js';
-import { copyFiles } from '../files/copyFiles.js';
-import type { CopiedFiles } from '../files/copyFiles.js';
+import { copyFiles, type CopiedFiles } from '../files/copyFiles.js';
 import { syncDirectory } from '../files/synced.js';
 import { CoverageNote } from '../leveldb/directory/CoverageNote.js';
 import { besideOf, makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
-import { without } from '../records/heightRanges.js';
-import type { HeightRanges } from '../records/heightRanges.js';
+import { without, type HeightRanges } from '../records/heightRanges.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyDependencies } from './verify/verifyStore.js';
 

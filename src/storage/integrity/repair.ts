@@ -12,11 +12,9 @@ import {
   replaceablePlace,
 } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
-import type { HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
-import { verifyStore } from './verify/verifyStore.js';
-import type { VerifyDependencies } from './verify/verifyStore.js';
+import { verifyStore, type VerifyDependencies } from './verify/verifyStore.js';
 import { entriesOf } from '../accounts/accountEntries.js';
 import { withSoundAccounts } from '../leveldb/LevelAccountIndex.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
@@ -24,8 +22,7 @@ import type { StoreMeta } from '../port/stored.js';
 import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
 import { emptyLine } from '../records/book/changeBook.js';
-import { keeps, repairedBook } from '../records/book/repairedBook.js';
-import type { RepairedBook } from '../records/book/repairedBook.js';
+import { keeps, repairedBook, type RepairedBook } from '../records/book/repairedBook.js';
 import {
   coverageOf,
   putChanges,
@@ -34,10 +31,9 @@ import {
   readUnproven,
   single,
 } from '../records/book/bookRecords.js';
-import { coverageOfBook } from '../records/book/StoreBook.js';
-import type { StoreBook } from '../records/book/StoreBook.js';
+import { coverageOfBook, type StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
-import { contains, joined, without } from '../records/heightRanges.js';
+import { contains, joined, without, type HeightRanges } from '../records/heightRanges.js';
 import { heightRange, parseBlockKey, Prefix, prefixRange } from '../records/schema.js';
 
 export interface RepairOptions {

@@ -1,12 +1,10 @@
 import { rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { withoutUrlPaths } from '../../runtime/index.js';
-import type { Clock } from '../../runtime/index.js';
+import { withoutUrlPaths, type Clock } from '../../runtime/index.js';
 import { exists, syncDirectory } from '../files/synced.js';
 import { copyFiles } from '../files/copyFiles.js';
-import { unpackSnapshot } from '../files/snapshotArchive.js';
-import type { SnapshotProgress } from '../files/snapshotArchive.js';
+import { unpackSnapshot, type SnapshotProgress } from '../files/snapshotArchive.js';
 import {
   besideOf,
   holdsData,

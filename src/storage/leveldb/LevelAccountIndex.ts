@@ -1,12 +1,10 @@
 import { ok as assert } from 'node:assert/strict';
 import { WireError } from '../../flow/index.js';
-import { locate, putAccounts, readAccountPage } from '../accounts/accountEntries.js';
-import type { LocatedCollection } from '../accounts/accountEntries.js';
+import { locate, putAccounts, readAccountPage, type LocatedCollection } from '../accounts/accountEntries.js';
 import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../port/AccountIndex.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import { heightsOf, isLive, missingBelow, OPEN_END } from '../records/accountCoverage.js';
-import { collectionsIn, readWhole } from '../records/blocks/readBlocks.js';
-import type { ReadBlock } from '../records/blocks/readBlocks.js';
+import { collectionsIn, readWhole, type ReadBlock } from '../records/blocks/readBlocks.js';
 import { readOne, sealOne, single } from '../records/book/bookRecords.js';
 import type { Database, Entry } from '../records/Database.js';
 import { joined } from '../records/heightRanges.js';

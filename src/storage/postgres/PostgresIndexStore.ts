@@ -22,14 +22,12 @@ import type { Beginning, PostgresDatabaseDependencies } from './connection/Postg
 import type { WriteSession } from './connection/Session.js';
 import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
 import { readAccountPage, postgresSource } from './reading/postgresReader.js';
-import { loadStore, readMark, readSizeBytes } from './reading/loadStore.js';
-import type { Loaded, StoreMark } from './reading/loadStore.js';
+import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { writeSporks } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
-import { BlockLine } from './writing/BlockLine.js';
-import type { LineParts } from './writing/BlockLine.js';
+import { BlockLine, type LineParts } from './writing/BlockLine.js';
 import { forgetAbove, healRows, addProofs, parseHeights } from './writing/changeRows.js';
 import { Fence } from './writing/Fence.js';
 

@@ -4,11 +4,9 @@ import type { Clock } from '../../runtime/index.js';
 import type { RangeBook } from '../port/RangeBook.js';
 import type { BlockHead, StoreMeta } from '../port/stored.js';
 import { healingIn, rewoundBook } from './book/repairedBook.js';
-import { blocksAbove, coverageOfBook, hasHeight } from './book/StoreBook.js';
-import type { StoreBook } from './book/StoreBook.js';
+import { blocksAbove, coverageOfBook, hasHeight, type StoreBook } from './book/StoreBook.js';
 import type { HeightRanges } from './heightRanges.js';
-import { RecordReader } from './reading/RecordReader.js';
-import type { RecordSource } from './reading/RecordReader.js';
+import { RecordReader, type RecordSource } from './reading/RecordReader.js';
 
 /** What is the same in every store that knows its book; the members of `RangeStore` are about the live range. */
 export abstract class BookStore extends RecordReader {

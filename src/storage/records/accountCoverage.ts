@@ -1,6 +1,5 @@
 import type { HeightRange } from '../port/stored.js';
-import { contains, joined, upTo, without } from './heightRanges.js';
-import type { HeightRanges } from './heightRanges.js';
+import { contains, joined, upTo, without, type HeightRanges } from './heightRanges.js';
 
 /**
  * The heights that the account index covers, whose blocks have all their account entries: ascending ranges, at least one

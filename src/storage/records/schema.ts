@@ -1,5 +1,4 @@
-import { ADDRESS_BYTES, addressBytes, toAddress } from '../../flow/index.js';
-import type { Address } from '../../flow/index.js';
+import { ADDRESS_BYTES, addressBytes, toAddress, type Address } from '../../flow/index.js';
 import { tryReadHeight, writeHeight } from './coding/heightRecords.js';
 
 /** Version of a store without an account index: everything in this file except what is marked version 2. */

@@ -1,7 +1,6 @@
 import type { FoundDamage } from '../port/IndexStore.js';
 import type { HeightRange } from '../port/stored.js';
-import { atMost, contains, heightsIn, joined } from '../records/heightRanges.js';
-import type { HeightRanges } from '../records/heightRanges.js';
+import { atMost, contains, heightsIn, joined, type HeightRanges } from '../records/heightRanges.js';
 import { isCorruption, unlessDamaged } from '../StorageError.js';
 
 export type DamageKind =

@@ -3,14 +3,12 @@ import { abortReason, OperatorError } from '../../runtime/index.js';
 import type { CheckedHeights } from '../port/IndexStore.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../port/stored.js';
-import { assembleEntry } from '../records/blocks/assembleBlock.js';
-import type { BodyValues } from '../records/blocks/assembleBlock.js';
+import { assembleEntry, type BodyValues } from '../records/blocks/assembleBlock.js';
 import { links } from '../records/book/applyCommit.js';
 import { contains, joined, rangeOf, rangesInWords, within } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { bodyChunks } from '../records/schema.js';
-import { DamageList } from './DamageList.js';
-import type { StoredRange, VerifyReport } from './DamageList.js';
+import { DamageList, type StoredRange, type VerifyReport } from './DamageList.js';
 
 export interface VerifyOptions {
   readonly chainId: string;

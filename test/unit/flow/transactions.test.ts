@@ -113,12 +113,14 @@ describe('transaction ids', () => {
       address.writeUInt32BE(index % 250, 4);
       return address;
     });
-    const signatures = authorizers.toReversed().map((address, keyId) => ({
-      address,
-      keyId,
-      signature: Buffer.from('signature'),
-      extensionData: Buffer.alloc(0),
-    }));
+    const signatures = authorizers
+      .toReversed()
+      .map((address, keyId) => ({
+        address,
+        keyId,
+        signature: Buffer.from('signature'),
+        extensionData: Buffer.alloc(0),
+      }));
     const envelopeSignatures = [{ ...signatures[0]!, address: hex('ffffffffffffffff') }];
     expectTrueId({ ...empty, authorizers, payloadSignatures: signatures, envelopeSignatures });
   });

@@ -1,10 +1,8 @@
-import { within } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { within, type Clock } from '../../../runtime/index.js';
 import { StreamReader } from '../../transport/streams/StreamReader.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
 import type { AccessMethod, AccessNode, BlockHeader, NodeVersionInfo, ReceivedBlock } from '../../types.js';
-import { outcomeOf, UpstreamError } from '../../UpstreamError.js';
-import type { UpstreamErrorKind } from '../../UpstreamError.js';
+import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../../UpstreamError.js';
 import { highestShared } from './highestShared.js';
 import type { BlockComparison, Expectation, NodeIdentity } from './nodeIdentity.js';
 

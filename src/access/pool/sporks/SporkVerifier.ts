@@ -1,7 +1,6 @@
 import type { Clock } from '../../../runtime/index.js';
 import type { Expectation } from '../identity/nodeIdentity.js';
-import { anchorOf, isUsable, RISES_KEPT } from '../PoolMember.js';
-import type { PoolMember } from '../PoolMember.js';
+import { anchorOf, isUsable, RISES_KEPT, type PoolMember } from '../PoolMember.js';
 
 /** A chain that has not grown for this long counts as ended. */
 const STANDSTILL_MS = 30_000;

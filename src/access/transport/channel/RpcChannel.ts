@@ -1,8 +1,6 @@
 import { status } from '@grpc/grpc-js';
-import type { Clock } from '../../../runtime/index.js';
-import { abortReason } from '../../../runtime/index.js';
-import { openConnection } from './connection.js';
-import type { ChannelOptions, Connection } from './connection.js';
+import { abortReason, type Clock } from '../../../runtime/index.js';
+import { openConnection, type ChannelOptions, type Connection } from './connection.js';
 import type { NodeMetadata } from '../ports.js';
 import type { CallStatus } from '../upstreamErrors.js';
 import { metadataFor, shownStatus } from './sentMetadata.js';

@@ -1,8 +1,7 @@
 import { Client, connectivityState, credentials, experimental, setLogger } from '@grpc/grpc-js';
 import type { ChannelCredentials, ChannelInterface, ClientOptions } from '@grpc/grpc-js';
 import type { Logger } from '../../../observability/index.js';
-import { messageOf, OperatorError } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { messageOf, OperatorError, type Clock } from '../../../runtime/index.js';
 import { proxyFor } from './proxy.js';
 import type { Endpoint } from '../endpoint.js';
 

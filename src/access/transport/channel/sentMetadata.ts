@@ -1,5 +1,4 @@
-import { Metadata, status } from '@grpc/grpc-js';
-import type { StatusObject } from '@grpc/grpc-js';
+import { Metadata, status, type StatusObject } from '@grpc/grpc-js';
 import type { NodeMetadata } from '../ports.js';
 
 /** A shorter value is no secret, and would be found in ordinary words. */

@@ -1,5 +1,4 @@
-import type { Clock, Timer } from '../../../runtime/index.js';
-import { doublingMs, unlessAborted } from '../../../runtime/index.js';
+import { doublingMs, unlessAborted, type Clock, type Timer } from '../../../runtime/index.js';
 
 /** Pause after the node answered with a rate limit: short, doubling while it keeps doing so. */
 const PAUSE = { minMs: 250, maxMs: 4_000 };

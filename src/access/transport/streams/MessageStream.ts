@@ -1,6 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { abortReason, asError } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { abortReason, asError, type Clock } from '../../../runtime/index.js';
 import type { StreamCall, StreamSink } from '../channel/RpcChannel.js';
 import type { CallStatus } from '../upstreamErrors.js';
 

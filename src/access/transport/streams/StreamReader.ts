@@ -1,5 +1,4 @@
-import { AbortError, abortReason, asError, isAbort } from '../../../runtime/index.js';
-import type { Clock, Timer } from '../../../runtime/index.js';
+import { AbortError, abortReason, asError, isAbort, type Clock, type Timer } from '../../../runtime/index.js';
 import { UpstreamError } from '../../UpstreamError.js';
 
 interface Parts<T> {

@@ -12,8 +12,7 @@ import type { AccountTransaction } from '../../../storage/index.js';
 import * as accounts from '../../documents/accountTransactions.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import type { IndexedRange } from '../../view/indexedRange.js';
-import { IndexView, nodeVersion } from '../../view/IndexView.js';
-import type { ReadableIndex } from '../../view/IndexView.js';
+import { IndexView, nodeVersion, type ReadableIndex } from '../../view/IndexView.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import { finalityOf, headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
 import type { UnaryCall } from './calls.js';
@@ -54,10 +53,7 @@ export function accessCalls(
   const viewed =
     (call: ViewedCall): UnaryCall =>
     (request) =>
-      call(request, {
-        view: new IndexView(store, () => status.range()),
-        metadata: metadataOf(store),
-      });
+      call(request, { view: new IndexView(store, () => status.range()), metadata: metadataOf(store) });
   const light = (key: BlockKey): UnaryCall =>
     viewed((request, moment) => {
       refuseFullBlock(request.flag(FULL_BLOCK_RESPONSE));

@@ -8,8 +8,7 @@ import {
   WireWriter,
 } from '../../../flow/index.js';
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
-import { readHeader } from '../../../proof/index.js';
-import type { BlockHasher } from '../../../proof/index.js';
+import { readHeader, type BlockHasher } from '../../../proof/index.js';
 import type { FeedSink } from '../../feed/following.js';
 import type { Cost } from '../../guard/TokenGuard.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';

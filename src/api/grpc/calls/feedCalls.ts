@@ -48,10 +48,7 @@ function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStr
     await check?.(from);
     return feed.follow(
       { kind, from, until, waits },
-      {
-        send: (event, taken) => sink.send(encode(event), taken),
-        end: sink.end,
-      },
+      { send: (event, taken) => sink.send(encode(event), taken), end: sink.end },
     );
   };
 }

@@ -1,7 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { keepToken } from './daemon.js';
-import type { Codes, Status, View } from './daemon.js';
+import { keepToken, type Codes, type Status, type View } from './daemon.js';
 import { age, many, sentence, timeOf } from './format.js';
 
 /** The daemon gives no status: since when and why, or that it wants a token. `onToken` is called once one is kept. */

@@ -1,7 +1,6 @@
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { explain, fromRoot, messageOf } from './daemon.js';
-import type { Explanation } from './daemon.js';
+import { explain, fromRoot, messageOf, type Explanation } from './daemon.js';
 
 /** Stages in which nothing is wrong. */
 const SOUND: ReadonlySet<Explanation['stage']> = new Set([

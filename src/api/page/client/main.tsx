@@ -1,9 +1,7 @@
-import { render } from 'preact';
-import type { VNode } from 'preact';
+import { render, type VNode } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { CoveragePanel } from './CoveragePanel.js';
-import { fromRoot, watchStatus } from './daemon.js';
-import type { Codes, Status, View } from './daemon.js';
+import { fromRoot, watchStatus, type Codes, type Status, type View } from './daemon.js';
 import { Figures } from './Figures.js';
 import { duration } from './format.js';
 import { NodesPanel } from './NodesPanel.js';

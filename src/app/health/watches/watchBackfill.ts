@@ -7,8 +7,7 @@ import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';
-import { HELD_UP_AFTER_MS, lineHeldUp, SILENT_FOR_MS, withTroubles } from '../heldUp.js';
-import type { Surroundings } from '../heldUp.js';
+import { HELD_UP_AFTER_MS, lineHeldUp, SILENT_FOR_MS, withTroubles, type Surroundings } from '../heldUp.js';
 
 const LOOK_EVERY_MS = 500;
 const LOG_EVERY_MS = 10_000;

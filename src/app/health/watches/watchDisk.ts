@@ -1,11 +1,8 @@
 import { opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isAbort, Listeners, sleep, unlessAborted } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
-import { hasCode, StorageError } from '../../../storage/index.js';
-import type { IndexStore } from '../../../storage/index.js';
-import { diskRoomOf, whyNoRoom } from '../../lifecycle/diskRoom.js';
-import type { DiskRoom } from '../../lifecycle/diskRoom.js';
+import { isAbort, Listeners, sleep, unlessAborted, type Clock } from '../../../runtime/index.js';
+import { hasCode, StorageError, type IndexStore } from '../../../storage/index.js';
+import { diskRoomOf, whyNoRoom, type DiskRoom } from '../../lifecycle/diskRoom.js';
 
 /** How often the disk is looked at: that is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;

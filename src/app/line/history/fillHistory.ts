@@ -14,8 +14,7 @@ import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
 import { NotKnownYet } from './NotKnownYet.js';
 import { heightsOf } from './plans.js';
-import { startRangeLine } from './rangeLine.js';
-import type { HistoryLine, HistoryParts } from './rangeLine.js';
+import { startRangeLine, type HistoryLine, type HistoryParts } from './rangeLine.js';
 
 /**
  * How often the nodes are asked again while no node serves some planned heights. It may never find one, so it should be cheap:
@@ -55,10 +54,9 @@ export function fillHistory(
   const chain = {
     borders: () => network.sporkRoots(),
     served: () =>
-      network.servedRanges().map(({ lowest = 0, endExclusive }) => ({
-        from: lowest,
-        to: endExclusive === undefined ? MAX_HEIGHT : endExclusive - 1,
-      })),
+      network
+        .servedRanges()
+        .map(({ lowest: from = 0, endExclusive = MAX_HEIGHT + 1 }) => ({ from, to: endExclusive - 1 })),
   };
   const book = sharedRangesOf(store);
   const source: LocalWorkSource | BossWorkSource =

@@ -1,5 +1,4 @@
-import { Listeners, sleep } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { Listeners, sleep, type Clock } from '../../../runtime/index.js';
 
 /** History yields while the event loop is late by more than this on average. */
 const LATE_MS = 20;

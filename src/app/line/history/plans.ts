@@ -1,6 +1,5 @@
 import type { AccessNetwork, SporkTable } from '../../../access/index.js';
-import { readHeightsToFill } from '../../../config/index.js';
-import type { HeightsToFill } from '../../../config/index.js';
+import { readHeightsToFill, type HeightsToFill } from '../../../config/index.js';
 import type { FillOrder, WorkSource } from '../../../ranges/index.js';
 import { OperatorError } from '../../../runtime/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, SporkRecord } from '../../../storage/index.js';

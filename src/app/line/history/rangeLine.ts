@@ -1,16 +1,12 @@
 import { Window } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
-import { measureProgress } from '../../../observability/index.js';
-import type { Logger } from '../../../observability/index.js';
+import { measureProgress, type Logger } from '../../../observability/index.js';
 import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
-import type { Clock } from '../../../runtime/index.js';
-import { every, isAbort } from '../../../runtime/index.js';
-import { BorderError } from '../../../storage/index.js';
-import type { HeightRange, IndexStore } from '../../../storage/index.js';
+import { every, isAbort, type Clock } from '../../../runtime/index.js';
+import { BorderError, type HeightRange, type IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './paceHistory.js';
-import { buildLine } from '../buildLine.js';
-import type { ChainHead, IndexingLine, SharedParts } from '../buildLine.js';
+import { buildLine, type ChainHead, type IndexingLine, type SharedParts } from '../buildLine.js';
 import { confirmRootAbove, rootParentsOf } from '../../lifecycle/knownBlocks.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */

@@ -3,8 +3,7 @@ import { checkPointers } from '../../leveldb/reading/checkHeights.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
 import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
-import { putPointers } from '../../records/blocks/BlockEntryWriter.js';
-import type { Put } from '../../records/blocks/BlockEntryWriter.js';
+import { putPointers, type Put } from '../../records/blocks/BlockEntryWriter.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
 import type { Database, Entry } from '../../records/Database.js';
 import { contains, heightsIn } from '../../records/heightRanges.js';
@@ -12,8 +11,7 @@ import { POINTER_PREFIXES, Prefix, prefixRange } from '../../records/schema.js';
 import { unlessDamaged } from '../../StorageError.js';
 import { notHeld } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
-import { isCovered } from './checkStoreRecords.js';
-import type { LevelExtent } from './checkStoreRecords.js';
+import { isCovered, type LevelExtent } from './checkStoreRecords.js';
 
 /** Prefixes whose keys begin with a hash or an address. */
 const LOOKUP_PREFIXES = [...POINTER_PREFIXES, Prefix.account];

@@ -1,8 +1,7 @@
 import type { Logger } from '../../../observability/index.js';
 import { finishInterrupted } from '../../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../../port/stored.js';
-import { covers } from '../../records/accountCoverage.js';
-import type { Coverage } from '../../records/accountCoverage.js';
+import { covers, type Coverage } from '../../records/accountCoverage.js';
 import { openEvidence, readEvidence } from '../../records/blocks/committeeEvidence.js';
 import { checkMeta } from '../../records/book/checkMeta.js';
 import { readOne, readRanges, readUnproven, sealOne, single } from '../../records/book/bookRecords.js';
@@ -21,8 +20,7 @@ import {
   RANGES_SCHEMA_VERSION,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
-import { extentOf } from '../../verify/checkHeights.js';
-import type { Extent } from '../../verify/checkHeights.js';
+import { extentOf, type Extent } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
 
 export interface LevelExtent extends Extent {

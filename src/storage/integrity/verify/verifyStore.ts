@@ -8,8 +8,7 @@ import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
 import { checkHeights, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
 import type { VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
-import { DamageList } from '../../verify/DamageList.js';
-import type { VerifyReport } from '../../verify/DamageList.js';
+import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
 import { checkStoreRecords, checkUnknownKeys } from './checkStoreRecords.js';
 import { PointerBalance } from './PointerBalance.js';
 

@@ -4,12 +4,10 @@ import { join } from 'node:path';
 import type { Level } from 'level';
 import { messageOf, outOfDescriptors, sleep, systemClock } from '../../../runtime/index.js';
 import type { Database, Entry, WriteBatch } from '../../records/Database.js';
-import { keyAfter } from '../../records/schema.js';
-import type { KeyRange } from '../../records/schema.js';
+import { keyAfter, type KeyRange } from '../../records/schema.js';
 import { storageErrorFrom } from '../../StorageError.js';
 import { fileWatch } from './fileWatch.js';
-import { openLevel } from './openLevel.js';
-import type { OpenOptions } from './openLevel.js';
+import { openLevel, type OpenOptions } from './openLevel.js';
 import { ReadBatcher } from './ReadBatcher.js';
 import { holdsData } from './storeDirectory.js';
 

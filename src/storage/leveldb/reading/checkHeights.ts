@@ -4,8 +4,7 @@ import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
 import { readBlock } from '../../records/blocks/readBlocks.js';
-import { coverageOfBook } from '../../records/book/StoreBook.js';
-import type { StoreBook } from '../../records/book/StoreBook.js';
+import { coverageOfBook, type StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, Entry } from '../../records/Database.js';
 import { within } from '../../records/heightRanges.js';
 import {
@@ -19,8 +18,7 @@ import {
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { unlessDamaged } from '../../StorageError.js';
-import { checkCovered, checkHeights } from '../../verify/checkHeights.js';
-import type { HeightTask, StoredHeight } from '../../verify/checkHeights.js';
+import { checkCovered, checkHeights, type HeightTask, type StoredHeight } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
 import { readingOn } from './readingOn.js';
 

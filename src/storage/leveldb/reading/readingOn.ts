@@ -1,7 +1,6 @@
 import { messageOf } from '../../../runtime/index.js';
 import type { Database, Entry } from '../../records/Database.js';
-import { keyAfter } from '../../records/schema.js';
-import type { KeyRange } from '../../records/schema.js';
+import { keyAfter, type KeyRange } from '../../records/schema.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
 
 /**

@@ -1,11 +1,9 @@
 import type { Logger } from '../../../observability/index.js';
-import { unlessDamaged } from '../../StorageError.js';
-import type { StorageError } from '../../StorageError.js';
+import { unlessDamaged, type StorageError } from '../../StorageError.js';
 import { entriesOf } from '../../accounts/accountEntries.js';
 import type { HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, WriteBatch } from '../../records/Database.js';
-import { covers, rewound } from '../../records/accountCoverage.js';
-import type { Coverage } from '../../records/accountCoverage.js';
+import { covers, rewound, type Coverage } from '../../records/accountCoverage.js';
 import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import { healingIn, rewoundBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';

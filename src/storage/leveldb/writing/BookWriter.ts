@@ -1,12 +1,10 @@
 import { ok as assert } from 'node:assert/strict';
-import { AbortError, sleep } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { AbortError, sleep, type Clock } from '../../../runtime/index.js';
 import { putAccounts } from '../../accounts/accountEntries.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { BlockHead } from '../../port/stored.js';
 import { isLive } from '../../records/accountCoverage.js';
-import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
-import type { Put } from '../../records/blocks/BlockEntryWriter.js';
+import { BlockEntryWriter, type Put } from '../../records/blocks/BlockEntryWriter.js';
 import { readHead } from '../../records/blocks/readBlocks.js';
 import { putChanges } from '../../records/book/bookRecords.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';

@@ -1,6 +1,5 @@
 import type { QueryResult, QueryResultRow } from 'pg';
-import { AbortError, childOf, doublingMs, OperatorError, sleep } from '../../../runtime/index.js';
-import type { Clock } from '../../../runtime/index.js';
+import { AbortError, childOf, doublingMs, OperatorError, sleep, type Clock } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import { Connections } from './Connections.js';

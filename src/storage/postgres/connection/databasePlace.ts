@@ -2,8 +2,7 @@ import { hostname } from 'node:os';
 import pg from 'pg';
 import type { ClientConfig } from 'pg';
 import pgpass from 'pgpass';
-import { messageOf, OperatorError, quoted, readNamedFile } from '../../../runtime/index.js';
-import type { ExitReason } from '../../../runtime/index.js';
+import { messageOf, OperatorError, quoted, readNamedFile, type ExitReason } from '../../../runtime/index.js';
 
 /** An idle connection is checked after this time, so that none that is dead is used. */
 const KEEP_ALIVE_AFTER_MS = 5_000;

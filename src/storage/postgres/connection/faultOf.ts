@@ -1,7 +1,6 @@
 import pg from 'pg';
 import { OperatorError } from '../../../runtime/index.js';
-import { causesOf, DatabaseFault, StorageError } from '../../StorageError.js';
-import type { StorageErrorKind } from '../../StorageError.js';
+import { causesOf, DatabaseFault, StorageError, type StorageErrorKind } from '../../StorageError.js';
 
 /** What to do about some answers. It is only advice: whatever a server says, it is the server's, and is waited for. */
 const ADVICE: readonly (readonly [stateAndSeverity: RegExp, kind: StorageErrorKind, advice: string])[] = [

@@ -30,8 +30,7 @@ import { RangeLostError } from '../../StorageError.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import { RunBook } from '../../records/RunBook.js';
 import type { RecordReader } from '../../records/reading/RecordReader.js';
-import { BlockLine } from '../writing/BlockLine.js';
-import type { LineParts } from '../writing/BlockLine.js';
+import { BlockLine, type LineParts } from '../writing/BlockLine.js';
 import { checkBordersOf, publish } from '../writing/changeRows.js';
 
 /** What the database holds of ranges. */

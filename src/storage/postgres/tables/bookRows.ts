@@ -1,7 +1,6 @@
 import type { HeightRange, SporkRecord, BlockHead } from '../../port/stored.js';
 import { emptyLine, sporksBesides } from '../../records/book/changeBook.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
-import type { StoreBook } from '../../records/book/StoreBook.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK, type StoreBook } from '../../records/book/StoreBook.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';

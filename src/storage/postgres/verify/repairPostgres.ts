@@ -1,11 +1,8 @@
 import { abortReason } from '../../../runtime/index.js';
-import { outcomeOf, unchanged } from '../../integrity/repair.js';
-import type { RepairOptions, RepairReport } from '../../integrity/repair.js';
+import { outcomeOf, unchanged, type RepairOptions, type RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../verify/DamageList.js';
-import { repairedBook } from '../../records/book/repairedBook.js';
-import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { rangesAt, slicesOf, without } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
+import { repairedBook, type RepairedBook } from '../../records/book/repairedBook.js';
+import { rangesAt, slicesOf, without, type HeightRanges } from '../../records/heightRanges.js';
 import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
@@ -21,8 +18,7 @@ import { BlockRows } from '../tables/BlockRows.js';
 import { deleteBlocks, readBook, readStored, readStrays, writeBook } from '../tables/bookRows.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
 import { Scripts } from '../tables/Scripts.js';
-import { verifyPostgres } from './verifyPostgres.js';
-import type { PostgresVerifyDependencies } from './verifyPostgres.js';
+import { verifyPostgres, type PostgresVerifyDependencies } from './verifyPostgres.js';
 
 /** Heights whose rows one transaction rebuilds. */
 const HEIGHTS_AT_ONCE = 10;

@@ -2,16 +2,13 @@ import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { checkBorders } from '../../records/book/applyCommit.js';
 import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
-import { healedBook, rewoundBook } from '../../records/book/repairedBook.js';
-import type { RepairedBook } from '../../records/book/repairedBook.js';
-import { rangesAt } from '../../records/heightRanges.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
+import { healedBook, rewoundBook, type RepairedBook } from '../../records/book/repairedBook.js';
+import { rangesAt, type HeightRanges } from '../../records/heightRanges.js';
 import type { Session, WriteSession, Step } from '../connection/Session.js';
 import { microsecondsOf } from '../tables/BlockRows.js';
 import { deleteBlocks, readBook, writeBook, lockStore, readHeads, readRows } from '../tables/bookRows.js';
 import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
-import { decodeBlock } from '../../../flow/index.js';
-import type { FinalizedBlock } from '../../../flow/index.js';
+import { decodeBlock, type FinalizedBlock } from '../../../flow/index.js';
 import { provenRecord } from '../../records/blocks/readBlocks.js';
 
 /** Takes a state of the store over: only the live range may grow before the transaction ends. */

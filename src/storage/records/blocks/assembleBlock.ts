@@ -5,12 +5,10 @@ import {
   splitCollection,
   verifyCollection,
   WireError,
-} from '../../../flow/index.js';
-import type {
-  FinalizedBlock,
-  Identifier,
-  VerificationMemory,
-  VerifiedCollection,
+  type FinalizedBlock,
+  type Identifier,
+  type VerificationMemory,
+  type VerifiedCollection,
 } from '../../../flow/index.js';
 import { BlockHasher, checkStoredProof } from '../../../proof/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
@@ -18,8 +16,7 @@ import { corruptRecord } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Database } from '../Database.js';
 import { blockKey } from '../schema.js';
-import { collectionsIn, openBlockRecord, readWhole, wholeBody } from './readBlocks.js';
-import type { ReadBlock } from './readBlocks.js';
+import { collectionsIn, openBlockRecord, readWhole, wholeBody, type ReadBlock } from './readBlocks.js';
 
 /** Values of a block's body by chunk number. */
 export type BodyValues = ReadonlyMap<number, Buffer>;

@@ -1,7 +1,6 @@
 import type { TransactionPlace } from '../../port/stored.js';
 import { openKeyOf, openValue } from '../coding/seal.js';
-import { decodeAccountValue, decodeSlice } from '../coding/blockRecord.js';
-import type { AccountValue, Slice } from '../coding/blockRecord.js';
+import { decodeAccountValue, decodeSlice, type AccountValue, type Slice } from '../coding/blockRecord.js';
 import type { Entry } from '../Database.js';
 import { parseAccountKey, parsePointerKey, Prefix } from '../schema.js';
 import type { AccountKey, PointerKey, PointerPrefix } from '../schema.js';

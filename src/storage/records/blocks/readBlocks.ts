@@ -1,5 +1,4 @@
-import { decodeBlock, WireError } from '../../../flow/index.js';
-import type { FinalizedBlock } from '../../../flow/index.js';
+import { decodeBlock, WireError, type FinalizedBlock } from '../../../flow/index.js';
 import type { BlockHead, StoredBlock } from '../../port/stored.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import { decodeBlockRecord, encodeBlockRecord } from '../coding/blockRecord.js';

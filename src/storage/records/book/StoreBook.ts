@@ -3,8 +3,7 @@ import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { StorageError } from '../../StorageError.js';
 import type { Coverage } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import { contains, joined, within } from '../heightRanges.js';
-import type { HeightRanges } from '../heightRanges.js';
+import { contains, joined, within, type HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION } from '../schema.js';
 
 /**

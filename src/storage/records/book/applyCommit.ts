@@ -2,10 +2,8 @@ import { ok as assert } from 'node:assert/strict';
 import { BorderError, ParentLinkError } from '../../port/ParentLinkError.js';
 import type { CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
-import { contains } from '../heightRanges.js';
-import type { HeightRanges } from '../heightRanges.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
-import type { StoreState } from './StoreBook.js';
+import { contains, type HeightRanges } from '../heightRanges.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK, type StoreState } from './StoreBook.js';
 
 /**
  * The state after a commit. The assertions check the batch before it becomes durable. A failed one is a bug and stops the

@@ -1,6 +1,5 @@
 import type { Logger } from '../../../observability/index.js';
-import { corruptRecord, unlessDamaged } from '../../StorageError.js';
-import type { StorageError } from '../../StorageError.js';
+import { corruptRecord, unlessDamaged, type StorageError } from '../../StorageError.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
@@ -23,8 +22,7 @@ import {
 } from '../coding/jsonRecords.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { openKeyOf, openValue, seal } from '../coding/seal.js';
-import { overlap } from '../heightRanges.js';
-import type { HeightRanges } from '../heightRanges.js';
+import { overlap, type HeightRanges } from '../heightRanges.js';
 import {
   ACCOUNTS_SCHEMA_VERSION,
   PROOFS_SCHEMA_VERSION,
@@ -36,8 +34,7 @@ import {
   parseHeightKey,
   prefixRange,
 } from '../schema.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
-import type { LineState, OpenState, StoreBook } from './StoreBook.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK, type LineState, type OpenState, type StoreBook } from './StoreBook.js';
 import { emptied, settled } from './changeBook.js';
 
 /** A record that a store has once, or not at all. */

@@ -1,12 +1,10 @@
 import { OperatorError } from '../../../runtime/index.js';
-import { MAX_PLANS } from '../../port/RangeBook.js';
-import type { BackfillPlan } from '../../port/RangeBook.js';
+import { MAX_PLANS, type BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange } from '../../port/stored.js';
 import { atMost, contains, joined, rangeOf, rangesInWords, upTo, within, without } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { rewound } from '../accountCoverage.js';
-import { coverageOfBook } from './StoreBook.js';
-import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
+import { coverageOfBook, type OpenState, type StoreBook, type StoreState } from './StoreBook.js';
 import { emptyLine, settled } from './changeBook.js';
 
 /** What remains of a store without its damaged heights. */

@@ -1,8 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import type { CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { blocksAbove, hasHeight } from '../book/StoreBook.js';
-import type { StoreState } from '../book/StoreBook.js';
+import { blocksAbove, hasHeight, type StoreState } from '../book/StoreBook.js';
 import type { RecordReader } from './RecordReader.js';
 
 /** The reads of an open range that is being filled. */

@@ -8,18 +8,13 @@ import type {
   TransactionPlace,
   WholeBlock,
 } from '../../port/stored.js';
-import { corruptRecord, isCorruption } from '../../StorageError.js';
-import type { StorageError } from '../../StorageError.js';
+import { corruptRecord, isCorruption, type StorageError } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
-import { placeOf } from '../blocks/openPointers.js';
-import type { ReadPlace } from '../blocks/openPointers.js';
-import { collectionsIn, readBlock, readSlice, readWhole } from '../blocks/readBlocks.js';
-import type { Values } from '../blocks/readBlocks.js';
+import { placeOf, type ReadPlace } from '../blocks/openPointers.js';
+import { collectionsIn, readBlock, readSlice, readWhole, type Values } from '../blocks/readBlocks.js';
 import type { Entry } from '../Database.js';
-import { contains } from '../heightRanges.js';
-import type { HeightRanges } from '../heightRanges.js';
-import { Prefix } from '../schema.js';
-import type { PointerPrefix } from '../schema.js';
+import { contains, type HeightRanges } from '../heightRanges.js';
+import { Prefix, type PointerPrefix } from '../schema.js';
 import type { FoundDamage, StoredReads } from '../../port/IndexStore.js';
 
 /** The places of an id at covered heights, the lowest first, `limit` at most. Expected errors: `StorageError`. */

@@ -2,8 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountReader } from '../../port/AccountIndex.js';
 import type { IndexReader, ShownIndex } from '../../port/IndexStore.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
-import { RecordReader } from './RecordReader.js';
-import type { RecordSource } from './RecordReader.js';
+import { RecordReader, type RecordSource } from './RecordReader.js';
 
 const NOTHING: ShownIndex = {
   meta: undefined,
