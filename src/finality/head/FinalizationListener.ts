@@ -15,7 +15,7 @@ export class FinalizationListener {
     const onAnswerAgain = (): void => this.#answerListeners.tell();
     this.finalized = new HeadFollower({ ...dependencies, name: 'finalized', onAnswerAgain });
     this.sealed = new HeadFollower({ ...dependencies, name: 'sealed', onAnswerAgain });
-    this.sealed.onRise((height) => this.finalized.rise(height, this.sealed.toldBy));
+    this.sealed.onRise((height) => this.finalized.rise(height, this.sealed.reportedBy));
   }
 
   /** Resolves when `signal` aborts. No expected errors. */

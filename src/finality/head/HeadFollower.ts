@@ -20,7 +20,7 @@ const POLL_MS = 1_000;
 const FRESHNESS_POLL_MS = 2_000;
 /** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
-/** A head this far above what its own teller and another node tell for so long, without a word for it, was false. */
+/** A head this far above what its own reporter and another node report for so long, while none reports it, was false. */
 const DENIED = { heights: 20, forMs: 60_000 };
 /** Heads whose ids are remembered. */
 const MAX_IDS = 16;
@@ -63,10 +63,10 @@ export class HeadFollower {
   #polls = 0;
   #stream: HeadStream | undefined;
   #height: number | undefined;
-  /** The node that told this height first. */
-  toldBy: string | undefined;
+  /** The node that reported this height first. */
+  reportedBy: string | undefined;
   #risenAtMs = -Infinity;
-  /** By node: the head far below ours that it told, while none tells ours. Bounded by the nodes. */
+  /** By node: the head far below ours that it reported, while none reports ours. Bounded by the nodes. */
   readonly #denials = new Map<string | undefined, number>();
   #answeredAtMs = -Infinity;
 
@@ -92,23 +92,23 @@ export class HeadFollower {
     return this.#risen.add(callback);
   }
 
-  /** A node told that a block of this height is of this kind. False when that is no news. */
+  /** A node reported that a block of this height is of this kind. False when that is no news. */
   rise(height: number, node: string | undefined): boolean {
     if (this.#height !== undefined && height < this.#height) this.#denied(this.#height, height, node);
     else this.#denials.clear();
     if (height <= (this.#height ?? -1)) return false;
     this.#height = height;
-    this.toldBy = node;
+    this.reportedBy = node;
     this.#risenAtMs = this.#parts.clock.monotonic();
     this.#risen.tell(height);
     return true;
   }
 
-  /** A node is of another chain: where it told the head, heads above this height, which is of ours, are news from now on. */
+  /** A node is of another chain: where it reported the head, heads above this height, which is of ours, are news from now on. */
   fall(node: string | undefined, height: number | undefined): void {
     this.#ids.clear();
     if (this.#stream !== undefined && this.#stream.node.name === node) this.#leave(this.#stream);
-    if (this.toldBy !== node || this.#height === undefined) return;
+    if (this.reportedBy !== node || this.#height === undefined) return;
     this.#height = height && Math.min(height, this.#height);
     this.wake();
   }
@@ -117,10 +117,10 @@ export class HeadFollower {
     if (height > ours - DENIED.heights) return;
     this.#denials.set(node, height);
     const isLong = (this.advanceAgeMs() ?? 0) >= DENIED.forMs;
-    if (!isLong || !this.#denials.has(this.toldBy) || this.#denials.size < 2) return;
-    const fields = { height: ours, node: this.toldBy };
-    this.#parts.logger.warn(fields, 'a head that nobody tells any more was false');
-    this.fall(this.toldBy, Math.max(...this.#denials.values()));
+    if (!isLong || !this.#denials.has(this.reportedBy) || this.#denials.size < 2) return;
+    const fields = { height: ours, node: this.reportedBy };
+    this.#parts.logger.warn(fields, 'a head that nobody reports any more was false');
+    this.fall(this.reportedBy, Math.max(...this.#denials.values()));
   }
 
   /** Why this head is unknown; empty while any node reports it. */
