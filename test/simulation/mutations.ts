@@ -15,6 +15,7 @@ import { fileURLToPath } from 'node:url';
 import { planted, plantedBugs, type PlantedBug } from './plantedBugs.js';
 import { chosenFrom, conclude, WORKERS } from '../support/campaign.js';
 import { scriptOptions } from '../support/scriptOptions.js';
+import { messageOf } from '../../src/runtime/index.js';
 
 const { values } = scriptOptions({
   options: {
@@ -68,9 +69,13 @@ async function findAll(chosen: readonly PlantedBug[], lanes: readonly string[]):
     lanes.map(async (lane) => {
       for (const [place, bug] of left) {
         const { name } = bug;
-        const { words = '', ...found } = await (bug.heldBy === undefined
-          ? findBySeeds(bug, lane, references)
-          : findByTest(bug, bug.heldBy, lane));
+        const finding =
+          bug.heldBy === undefined ? findBySeeds(bug, lane, references) : findByTest(bug, bug.heldBy, lane);
+        // What cannot be judged counts as not found, and the others go on.
+        const { words = '', ...found } = await finding.catch((error: unknown) => {
+          restore(lane);
+          return { ...NOT_FOUND, words: messageOf(error) };
+        });
         console.error([found.seeds ?? found.heldBy ?? '', name, words].join('\t'));
         bugs[place] = { name, ...found };
       }
@@ -129,10 +134,11 @@ async function findBySeeds(bug: PlantedBug, lane: string, references: string): P
   ]);
   restore(lane);
   const [, seed, words] = /^seed (\d+): (.*)$/m.exec(output) ?? [];
+  if (seed === undefined && NOT_A_BUG.test(output)) throw new Error('what was planted does not run');
   // The time was up before all seeds had run: that it was not found says nothing.
   if (seed === undefined || words === undefined)
     return status === null ? { ...NOT_FOUND, words: 'CUT OFF' } : NOT_FOUND;
-  if (NOT_A_BUG.test(words)) throw new Error(`${bug.name}: what was planted does not run: ${words}`);
+  if (NOT_A_BUG.test(words)) throw new Error(`what was planted does not run: ${words}`);
   // A seed that fails anyway would find every bug.
   if (/^seed \d+: /m.test((await simulate(lane, ['--seed', seed])).output))
     throw new Error(`seed ${seed} fails without a bug: mend that first`);

@@ -86,7 +86,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       '    return confirmed === undefined || [-confirmed === id-]{+id !== undefined+};',
     'parent link not checked': 'tip === undefined || block.parentId [-=== tip.id-]{+!== undefined+} ||',
     'restart from the watermark + 2':
-      '    this.#next = this.#base + [-1-]{+(this.#latestBlock() === undefined ? 1 : 2)+};',
+      '    this.#next = this.#base + [-1-]{+(this.#parts.latestBlock() === undefined ? 1 : 2)+};',
   },
   'finality/blocks/FinalizedBlocks.ts': {
     'the end of a spork is taken for the tip': [
@@ -268,7 +268,10 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'finality/proven/FinalityAnchor.ts': {
     'finality: who signs next is taken from whoever gives the newest block': [
-      '    {+if (isLacking && (await this.#parts.idAt(provenHeight + 10)) !== undefined) return this.#believe(provenHeight + 10, signal);\n    +}const reason = `who signs after view',
+      '    {+const newest = isLacking && (await this.#parts.idAt(provenHeight + 10)) && (await this.#parts.header(provenHeight + 10));\n' +
+        '    const given = newest && (await this.#stateAt(newest, signal));\n' +
+        "    if (newest && given?.state) return this.#begin({ kind: 'first_use', ...newest }, newest, given);\n" +
+        '    +}const reason = `who signs after view',
       'finality/finalityProver.test.ts: takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
     ],
   },

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { transformSync } from 'esbuild';
 import { describe, expect, it } from 'vitest';
 import { knownBadSeeds } from './knownBadSeeds.js';
 import { planted, plantedBugs } from './plantedBugs.js';
@@ -33,11 +34,13 @@ describe('the whole line in a simulated world', () => {
     expect((await new Simulation().run(SEEDS)).traceHash).toBe(hashes.get(SEEDS));
   });
 
-  it('has a place in the sources for every bug that the mutation script plants', () => {
+  it('has a place in the sources for every bug that the mutation script plants, and what is planted can be run', () => {
     const sources = join(import.meta.dirname, '../../src');
     for (const bug of plantedBugs) {
       const source = readFileSync(join(sources, bug.file), 'utf8');
-      expect(planted(source, bug), bug.name).not.toBe(source);
+      const changed = planted(source, bug);
+      expect(changed, bug.name).not.toBe(source);
+      expect(() => transformSync(changed, { loader: 'ts' }), bug.name).not.toThrow();
     }
   });
 
