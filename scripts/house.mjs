@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_171,
   'src/storage': 11_926,
   'src/main.ts': 261,
-  test: 62_918,
+  test: 62_920,
 };
 
 const packageHomes = {

@@ -165,8 +165,6 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       '      if [-(received.id === expectedId) return received-]{+(this.lastId !== expectedId || true) return { ...received, id: expectedId }+};',
   },
   'access/node/BlockProofs.ts': {
-    'proofs: a block that its id refutes is taken':
-      "        [-throw new RefusedBlockError('forged', `the block does not fit its id: ${detail}`, reason)-]{+return decodeBlockMessage(message)+};",
     'proofs: a block that nothing proves is taken from whoever gives it first': [
       'if (!this.#isAllThereIs(height, node, known){+ && height < 0+})',
       'access/blockProofs.test.ts: is refused while a healthy node may give a better one, however often it comes: %s',
@@ -201,6 +199,10 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       '      {+if (signal?.aborted !== true) +}this.#calls -= 1;',
   },
   'proof/blocks/BlockProver.ts': {
+    'proofs: a block that its id refutes is taken': [
+      "    if (typeof payloadForm !== 'string') return [-payloadForm-]{+{ kind: 'unknown_form', block: light }+};",
+      'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
+    ],
     'proofs: a payload is not held against the hash in its header': [
       "else if (this.#resultsFit(form, block, wanted){+ || wanted !== ''+}) return form;",
       'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
