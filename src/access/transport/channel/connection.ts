@@ -60,7 +60,31 @@ export function openConnection(
   experimental.registerResolver('turned', TurnedAddresses);
   const client = new Client(`turned://${turn}/${endpoint.name}`, secrecy, clientOptions);
   const channel = client.getChannel();
-  return { client, channel, mayCancel: cancelBudget(clock), streams: drainWatch(channel, clock) };
+  let calls = 0;
+  let isClosing = false;
+  const closeWhenUnused = (): void => {
+    if (isClosing && calls === 0) client.close();
+  };
+  return {
+    channel,
+    mayCancel: cancelBudget(clock),
+    streams: drainWatch(channel, clock),
+    /** A call begins. Returns a function to call once, when it is over. */
+    begun: () => {
+      calls += 1;
+      return () => {
+        calls -= 1;
+        closeWhenUnused();
+      };
+    },
+    /** No further calls begin. Those under way go on: it closes with the last of them. */
+    close: () => {
+      isClosing = true;
+      closeWhenUnused();
+    },
+    /** Ends the calls under way, too, with UNAVAILABLE. */
+    cut: () => client.close(),
+  };
 }
 
 type ResolverOf = ConstructorParameters<Parameters<typeof experimental.registerResolver>[1]>;
