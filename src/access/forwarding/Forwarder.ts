@@ -1,6 +1,7 @@
 import { connectivityState, Metadata, status, type StatusObject } from '@grpc/grpc-js';
 import { isAbort, orAborted, type Clock } from '../../runtime/index.js';
-import { openConnection, type Connection } from '../transport/channel/connection.js';
+import { addressTurns, openConnection } from '../transport/channel/connection.js';
+import type { AddressTurns, Connection } from '../transport/channel/connection.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import {
   maskValues,
@@ -28,10 +29,6 @@ const WINDOW_BYTES = 256 * 1024;
 const MAX_ANSWER_BYTES = 64 * 1024 * 1024;
 /** A node that has not accepted the connection by then counts as unreachable. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** A call that its caller gave up earlier says nothing about the node. */
-const UNANSWERED_MS = 1_000;
-/** After so many in a row, the node is connected to anew, at the next address of its name. */
-const UNANSWERED_BEFORE_RECONNECT = 3;
 
 export type ForwardOutcome =
   /** The sink has received the end of the call, or the client has left. */
@@ -67,14 +64,10 @@ export interface ForwarderSink {
 }
 
 interface ForwardingNode {
-  readonly endpoint: Endpoint;
   connection: Connection;
   /** While callers wait for the connection. */
   reaching: Promise<boolean> | undefined;
-  /** In a row. */
-  unanswered: number;
-  /** Of the addresses of its name. */
-  turn: number;
+  readonly turns: AddressTurns;
 }
 
 interface Parts {
@@ -142,8 +135,7 @@ export class Forwarder {
           throw error;
         },
       );
-      if (end === 'answered') node.unanswered = 0;
-      else if (clock.monotonic() - startedMs >= UNANSWERED_MS) this.#leftUnanswered(node);
+      node.turns(end === 'answered', clock.monotonic() - startedMs);
       if (end !== 'lost') return 'ended';
       if (!isRepeatable) return 'lost';
     }
@@ -162,9 +154,7 @@ export class Forwarder {
    */
   async #reach(endpoint: Endpoint, signal: AbortSignal): Promise<ForwardingNode | undefined> {
     if (this.#isClosed) return undefined;
-    const known = this.#nodes.get(endpoint.name);
-    const unused = { endpoint, reaching: undefined, unanswered: 0, turn: 0 };
-    const node: ForwardingNode = known ?? { ...unused, connection: this.#open(endpoint, 0) };
+    const node = this.#nodes.get(endpoint.name) ?? this.#unused(endpoint);
     this.#nodes.set(endpoint.name, node);
     node.reaching ??= this.#whenReady(node.connection).finally(() => (node.reaching = undefined));
     const isReady = await orAborted(node.reaching, signal).catch((error: unknown) => {
@@ -174,14 +164,13 @@ export class Forwarder {
     return isReady ? node : undefined;
   }
 
-  /** Connections may come about where nothing answers: behind one of several addresses, or where a proxy lost its node. */
-  #leftUnanswered(node: ForwardingNode): void {
-    node.unanswered += 1;
-    if (node.unanswered < UNANSWERED_BEFORE_RECONNECT || this.#isClosed) return;
-    node.unanswered = 0;
-    node.turn += 1;
-    node.connection.close();
-    node.connection = this.#open(node.endpoint, node.turn);
+  #unused(endpoint: Endpoint): ForwardingNode {
+    const turns = addressTurns((turn) => {
+      node.connection.close();
+      if (!this.#isClosed) node.connection = this.#open(endpoint, turn);
+    });
+    const node: ForwardingNode = { connection: this.#open(endpoint, 0), reaching: undefined, turns };
+    return node;
   }
 
   /** False when the node cannot be connected to. */
