@@ -56,9 +56,8 @@ export function nodeConnections(to: string) {
   let first = 0;
   const lookup: LookupFunction = (name, options, done) => {
     dns.lookup(name, { ...options, all: true }, (error, found) => {
-      if (error !== null) return done(error, []);
-      const at = first % (found.length || 1);
-      return done(null, [...found.slice(at), ...found.slice(0, at)]);
+      const at = error === null ? first % found.length : 0;
+      done(error, error === null ? [...found.slice(at), ...found.slice(0, at)] : []);
     });
   };
   // Asked for all addresses at once, `lookup` decides on their order.
