@@ -14,6 +14,7 @@ export type {
   NotAdmitted,
 } from './transport/ports.js';
 export { Forwarder } from './forwarding/Forwarder.js';
+export { addressTurns } from './transport/channel/connection.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
 export { worseOf } from './selection/NodeHealthRecord.js';
 export { redirectLibraryLogs } from './transport/channel/connection.js';

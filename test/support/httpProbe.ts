@@ -29,13 +29,16 @@ export function sendRaw(port: number, bytes: string, localAddress = '127.0.0.1')
 }
 
 /** A local port at which every connection is given to `take`, until the end of the test. What breaks it is nobody's concern. */
-export async function tcpServer(take: (socket: Socket) => void): Promise<number> {
+export async function tcpServer(
+  take: (socket: Socket) => void,
+  { host = '127.0.0.1', port = 0 } = {},
+): Promise<number> {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
     sockets.add(socket.on('error', () => undefined));
     take(socket);
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  await new Promise<void>((resolve) => server.listen(port, host, resolve));
   atEnd(async () => {
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => server.close(resolve));

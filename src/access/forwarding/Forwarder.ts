@@ -1,6 +1,7 @@
 import { connectivityState, Metadata, status, type StatusObject } from '@grpc/grpc-js';
 import { isAbort, orAborted, type Clock } from '../../runtime/index.js';
-import { openConnection, type Connection } from '../transport/channel/connection.js';
+import { addressTurns, openConnection } from '../transport/channel/connection.js';
+import type { AddressTurns, Connection } from '../transport/channel/connection.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
 import {
   maskValues,
@@ -62,6 +63,13 @@ export interface ForwarderSink {
   onEnd(end: StatusObject): void;
 }
 
+interface ForwardingNode {
+  connection: Connection;
+  /** While callers wait for the connection. */
+  reaching: Promise<boolean> | undefined;
+  readonly turns: AddressTurns;
+}
+
 interface Parts {
   /** The nodes that may be asked, in the order of asking. */
   readonly nodes: () => readonly Endpoint[];
@@ -78,19 +86,16 @@ interface Parts {
  * indexer: it has connections of its own, and `ForwardingAdmission` decides when a call may be sent.
  */
 export class Forwarder {
-  readonly #open: (endpoint: Endpoint) => Connection;
+  readonly #open: (endpoint: Endpoint, turn: number) => Connection;
   readonly #parts: Parts;
-  /** By name: every node that was ever offered, that is, the configured ones. `reaching`: while callers wait for it. */
-  readonly #nodes = new Map<
-    string,
-    { readonly connection: Connection; reaching: Promise<boolean> | undefined }
-  >();
+  /** By name: every node that was ever offered, that is, the configured ones. */
+  readonly #nodes = new Map<string, ForwardingNode>();
   #isClosed = false;
 
   constructor(options: { readonly maxMessageBytes: number; readonly userAgent: string }, parts: Parts) {
     const maxMessageBytes = Math.min(options.maxMessageBytes, MAX_ANSWER_BYTES);
-    this.#open = (endpoint) =>
-      openConnection({ ...options, endpoint, maxMessageBytes, windowBytes: WINDOW_BYTES }, parts.clock);
+    this.#open = (endpoint, turn) =>
+      openConnection({ ...options, endpoint, maxMessageBytes, turn, windowBytes: WINDOW_BYTES }, parts.clock);
     this.#parts = parts;
   }
 
@@ -100,14 +105,14 @@ export class Forwarder {
     sink: ForwarderSink,
     { signal, isRepeatable }: { readonly signal: AbortSignal; readonly isRepeatable: boolean },
   ): Promise<ForwardOutcome> {
-    const { metadataFor: metadataOf, metrics, nodes } = this.#parts;
+    const { clock, metadataFor: metadataOf, metrics, nodes } = this.#parts;
     const { isStream, path } = request;
     const method = path.slice(path.lastIndexOf('/') + 1);
     let outcome: ForwardOutcome = 'unreachable';
     for (const endpoint of nodes().slice(0, MAX_NODES)) {
       const { name } = endpoint;
-      const connection = await this.#reach(endpoint, signal);
-      if (connection === undefined) continue;
+      const node = await this.#reach(endpoint, signal);
+      if (node === undefined) continue;
       const admission = await this.#parts.admission
         .admit(name, { method, isStream }, signal)
         .catch((error: unknown) => {
@@ -122,14 +127,16 @@ export class Forwarder {
       }
       metrics.upstreamRequests.inc({ endpoint: name, method });
       const sent = metadataOf?.(name) ?? {};
+      const startedMs = clock.monotonic();
       // It fails where the channel was closed while the call waited to be admitted.
-      const end = await send(connection, request, { admission, sent, sink, signal }).catch(
+      const end = await send(node.connection, request, { admission, sent, sink, signal }).catch(
         (error: unknown) => {
           admission.over('other');
           throw error;
         },
       );
-      if (end === 'ended') return 'ended';
+      node.turns(end === 'answered', clock.monotonic() - startedMs);
+      if (end !== 'lost') return 'ended';
       if (!isRepeatable) return 'lost';
     }
     return outcome;
@@ -138,24 +145,32 @@ export class Forwarder {
   /** Ends the calls under way with UNAVAILABLE and takes no more. */
   close(): void {
     this.#isClosed = true;
-    for (const { connection } of this.#nodes.values()) connection.client.close();
+    for (const { connection } of this.#nodes.values()) connection.cut();
   }
 
   /**
-   * The connection to a node, once a call may be sent on it; `undefined` when there is none, or the signal aborts. Sends
+   * A node, once a call may be sent on its connection; `undefined` when there is none, or the signal aborts. Sends
    * nothing. All callers wait for the same connection, and leave as soon as theirs do.
    */
-  async #reach(endpoint: Endpoint, signal: AbortSignal): Promise<Connection | undefined> {
+  async #reach(endpoint: Endpoint, signal: AbortSignal): Promise<ForwardingNode | undefined> {
     if (this.#isClosed) return undefined;
-    const known = this.#nodes.get(endpoint.name);
-    const node = known ?? { connection: this.#open(endpoint), reaching: undefined };
+    const node = this.#nodes.get(endpoint.name) ?? this.#unused(endpoint);
     this.#nodes.set(endpoint.name, node);
     node.reaching ??= this.#whenReady(node.connection).finally(() => (node.reaching = undefined));
     const isReady = await orAborted(node.reaching, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error;
       return false;
     });
-    return isReady ? node.connection : undefined;
+    return isReady ? node : undefined;
+  }
+
+  #unused(endpoint: Endpoint): ForwardingNode {
+    const turns = addressTurns((turn) => {
+      node.connection.close();
+      if (!this.#isClosed) node.connection = this.#open(endpoint, turn);
+    });
+    const node: ForwardingNode = { connection: this.#open(endpoint, 0), reaching: undefined, turns };
+    return node;
   }
 
   /** False when the node cannot be connected to. */
@@ -176,7 +191,7 @@ export class Forwarder {
 
 /**
  * Sends a call that was admitted, as bytes, and reports its end to the admission. `sent`: our own metadata. `lost`: the
- * connection broke, and there was no response; then the sink has had no end.
+ * connection broke, and there was no response; then the sink has had no end. `unanswered`: it ended, also without one.
  */
 function send(
   connection: Connection,
@@ -192,11 +207,12 @@ function send(
     readonly sink: ForwarderSink;
     readonly signal: AbortSignal;
   },
-): Promise<'ended' | 'lost'> {
+): Promise<'answered' | 'unanswered' | 'lost'> {
   return new Promise((resolve) => {
     const call = connection.channel.createCall(path, deadlineMs, null, null, null);
     let isAnswered = false;
     let isOver = false;
+    const begun = connection.begun();
     const over = (end: AdmissionEnd): void => {
       isOver = true;
       leave?.();
@@ -210,12 +226,12 @@ function send(
       const isSilent = !isAnswered && Object.keys(callStatus.metadata.getMap()).length === 0;
       const isLost = isSilent && CUT_OFF.has(callStatus.code);
       if (!isLost) sink.onEnd(callStatus);
-      resolve(isLost ? 'lost' : 'ended');
+      resolve(isLost ? 'lost' : isSilent ? 'unanswered' : 'answered');
     };
     const cancel = (): void => {
       if (isOver) return;
       over('other');
-      resolve('ended');
+      resolve(isAnswered ? 'answered' : 'unanswered');
       // After too many cancellations, a call with a deadline is left to run out instead: see `mayCancel`.
       if (connection.mayCancel() || isStream)
         call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
@@ -238,7 +254,10 @@ function send(
         maskValues(message, sent);
         sink.onMessage(message);
       },
-      onReceiveStatus: (callStatus) => end(statusFor(callStatus, sent)),
+      onReceiveStatus: (callStatus) => {
+        begun();
+        end(statusFor(callStatus, sent));
+      },
     });
     call.sendMessageWithContext({}, question);
     call.halfClose();

@@ -1,9 +1,12 @@
 import { Agent, request as httpRequest } from 'node:http';
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { Agent as TlsAgent, request as httpsRequest } from 'node:https';
+import dns from 'node:dns';
+import type { LookupFunction } from 'node:net';
 import { Transform, pipeline } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { longestValue, maskValues, withoutValues, type NodeMetadata } from '../../access/index.js';
+import { addressTurns, longestValue, maskValues, withoutValues } from '../../access/index.js';
+import type { NodeMetadata } from '../../access/index.js';
 import { outOfDescriptors, type Clock, type Timer } from '../../runtime/index.js';
 import { forwardCounter, type ForwardMetrics, type ForwardedOutcome } from '../limits/counters.js';
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
@@ -37,13 +40,35 @@ const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, 'expec
 const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */
-export interface RestNode {
-  /** Its base address; the path of a request is appended. */
-  readonly to: string;
+export interface RestNode extends ReturnType<typeof nodeConnections> {
   /** The headers of each request to it, in lower case, whatever its caller sent. Read for each request. */
   readonly metadata: () => NodeMetadata;
   /** Connections to it at once: half are for requests, half for WebSockets. Default: the bounds on those. */
   readonly maxSockets?: number | undefined;
+}
+
+/**
+ * How to connect to the node at this base address, to which the path of a request is appended: at another address of its
+ * name first, after requests or handshakes were not answered.
+ */
+export function nodeConnections(to: string) {
+  const base = new URL(to);
+  let first = 0;
+  const lookup: LookupFunction = (name, options, done) => {
+    dns.lookup(name, { ...options, all: true }, (error, found) => {
+      const at = error === null ? first % found.length : 0;
+      done(error, error === null ? [...found.slice(at), ...found.slice(0, at)] : []);
+    });
+  };
+  // Asked for all addresses at once, `lookup` decides on their order.
+  const how = { lookup, autoSelectFamily: true };
+  const keeping = { ...how, keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
+  const agent = base.protocol === 'https:' ? new TlsAgent(keeping) : new Agent(keeping);
+  const over = addressTurns((turn) => {
+    first = turn;
+    for (const kept of Object.values(agent.freeSockets)) for (const socket of kept ?? []) socket.destroy();
+  });
+  return { base, how, agent, over };
 }
 
 interface Asked {
@@ -67,10 +92,7 @@ export function restForwarding(
     readonly forwardingOff?: (() => string | undefined) | undefined;
   },
 ) {
-  const base = new URL(node.to);
-  const isSecure = base.protocol === 'https:';
-  const keeping = { keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
-  const agent = isSecure ? new TlsAgent(keeping) : new Agent(keeping);
+  const { agent, base, how, over } = node;
   const maxRequests = Math.min(MAX_REQUESTS, Math.ceil((node.maxSockets ?? Infinity) / 2));
   const counts = forwardCounter('rest', parts);
   /** Each ends a request in progress. */
@@ -82,11 +104,12 @@ export function restForwarding(
     sent: NodeMetadata,
     isOnNewConnection: boolean,
   ): ClientRequest =>
-    (isSecure ? httpsRequest : httpRequest)(base, {
+    (base.protocol === 'https:' ? httpsRequest : httpRequest)(base, {
       // As text: parsing the caller's path would change it.
       path: base.pathname.replace(/\/$/, '') + url,
       method,
       headers: requestHeaders(headers, sent),
+      ...how,
       agent: isOnNewConnection ? false : agent,
     });
 
@@ -101,10 +124,13 @@ export function restForwarding(
     const sent = node.metadata();
     let upstream: ClientRequest | undefined;
     let isConnected = false;
+    let hasResponse = false;
     let isOver = false;
+    const startedMs = parts.clock.monotonic();
     const end = (outcome: ForwardedOutcome): void => {
       if (isOver) return;
       isOver = true;
+      over(hasResponse, parts.clock.monotonic() - startedMs);
       silence.end();
       onBegun();
       cuts.delete(cut);
@@ -182,7 +208,6 @@ export function restForwarding(
         if (opened.reusedSocket) onConnected();
         else socket.once(socket instanceof TLSSocket ? 'secureConnect' : 'connect', onConnected);
       });
-      let hasResponse = false;
       opened.on('error', (error) => {
         // A response that has begun reports its own end.
         if (hasResponse || isOver || opened !== upstream) return;

@@ -1,7 +1,7 @@
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { quoted } from '../../runtime/index.js';
 import { HttpServer, type HttpServerOptions } from '../http/HttpServer.js';
-import { restForwarding, type RestNode } from '../http/restForwarding.js';
+import { nodeConnections, restForwarding, type RestNode } from '../http/restForwarding.js';
 import { costOf, type HttpRoute } from '../http/types.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import type { ServerDependencies } from '../server/ListeningServer.js';
@@ -37,7 +37,9 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
   const { forwardRest, forwardSockets: maxSockets, version } = options;
   const { restMetadata = () => ({}) } = dependencies;
   const restNode =
-    forwardRest === undefined ? undefined : { to: forwardRest, metadata: restMetadata, maxSockets };
+    forwardRest === undefined
+      ? undefined
+      : { ...nodeConnections(forwardRest), metadata: restMetadata, maxSockets };
   const fileOf = pageFiles();
   const document = () =>
     openApiDocument(routes, { version, needsToken: (route) => server.guard.covers(costOf(route)) });

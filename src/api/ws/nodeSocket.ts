@@ -42,12 +42,15 @@ export function nodeSocket({
     const circle = circleRefusal(headers.via);
     if (circle !== undefined) return Promise.reject(circle);
     const sent = node.metadata();
-    const socket = new WebSocket(addressOf(node.to), {
+    const startedMs = clock.monotonic();
+    const options = {
+      ...node.how,
       headers: headersFor(headers, sent),
       handshakeTimeout: CONNECT_TIMEOUT_MS,
       maxPayload: MAX_NODE_MESSAGE_BYTES,
       perMessageDeflate: false,
-    });
+    };
+    const socket = new WebSocket(addressOf(node.base), options);
     current = socket;
     socket.on('message', (data) => {
       silence.moved();
@@ -68,6 +71,7 @@ export function nodeSocket({
       socket.on('error', (error) => (why = failureOf(error) || ` (${error.message})`));
       socket.once('close', () => {
         silence.end();
+        node.over(isOpen, clock.monotonic() - startedMs);
         if (!isOpen) reject(unreachable(why));
         opening = undefined;
         if (current !== socket) return;
@@ -102,7 +106,7 @@ export function nodeSocket({
   };
 }
 
-function addressOf(base: string): string {
+function addressOf(base: URL): string {
   const url = new URL(base);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
   url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/ws`;

@@ -1,10 +1,12 @@
+import { promises as dns } from 'node:dns';
 import { once, type EventEmitter } from 'node:events';
+import { createServer } from 'node:http2';
 import { Metadata, status } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import type { Forwarder } from '../../../src/access/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
-import { answer, asItIs, BEARER, beginCall, counted, eventually, fail } from '../../support/index.js';
+import { answer, asItIs, atEnd, BEARER, beginCall, counted, eventually, fail } from '../../support/index.js';
 import { forwardedIn, forwarderTo, guarded, networkOf, openSession, RawNode } from '../../support/index.js';
 import { refusalOf, scraped, servedOverGrpc, smallChain, transactionWith } from '../../support/index.js';
 import { until, VirtualClock, type RawCall, type RawHandler } from '../../support/index.js';
@@ -29,8 +31,10 @@ function metadataOf(fields: Readonly<Record<string, string | Buffer>>): Metadata
   return metadata;
 }
 
+type Named = Pick<RawNode, 'endpoint'>;
+
 /** The server that forwards to some nodes, and a bare client of it. */
-async function forwardingTo(nodes: RawNode | RawNode[], parts: Parameters<typeof servedOverGrpc>[1] = {}) {
+async function forwardingTo(nodes: Named | Named[], parts: Parameters<typeof servedOverGrpc>[1] = {}) {
   const network = await networkOf([nodes].flat());
   const served = await servedOverGrpc(chain, { forwarder: forwarderTo(network), ...parts });
   const probe = served.probe();
@@ -273,6 +277,25 @@ it('with several nodes a call whose connection breaks is asked of the next one, 
     for (const node of nodes) node.calls.length = 0;
     await toBreak.start();
   }
+});
+
+it('leaves an address of the name of a node behind which nothing answers: after three deadlines, or callers', async () => {
+  const node = await RawNode.start({ [SCRIPT]: echo });
+  const addresses = ['127.0.0.2', '127.0.0.1'].map((address) => ({ address, family: 4 }));
+  const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue(addresses as never);
+  atEnd(() => lookup.mockRestore());
+  const to = await forwardingTo({ endpoint: `two.test:${node.port}` });
+  const mute = createServer().listen({ host: '127.0.0.2', port: node.port });
+  await once(mute, 'listening');
+  atEnd(() => void mute.close());
+
+  for (let i = 0; i < 2; i++)
+    expect(await to.call(SCRIPT, NOTHING, { deadline: Date.now() + 1_100 })).toMatchObject({
+      code: status.DEADLINE_EXCEEDED,
+    });
+  const signal = AbortSignal.timeout(1_200);
+  expect(await to.call(SCRIPT, NOTHING, { signal })).toMatchObject({ code: status.CANCELLED });
+  await until(async () => (await to.call(SCRIPT, Buffer.from('x'))).message.toString() === 'x');
 });
 
 describe('what the index does not have', () => {

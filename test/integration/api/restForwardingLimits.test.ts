@@ -1,7 +1,16 @@
+import dns from 'node:dns';
 import { once } from 'node:events';
-import { describe, expect, it } from 'vitest';
-import { eventually, openSocket, RestNode, ServedChain, smallChain, tcpServer } from '../../support/index.js';
-import { transactionWith, until, VirtualClock } from '../../support/index.js';
+import { describe, expect, it, vi } from 'vitest';
+import {
+  atEnd,
+  eventually,
+  openSocket,
+  RestNode,
+  ServedChain,
+  smallChain,
+  tcpServer,
+} from '../../support/index.js';
+import { transactionWith, until, VirtualClock, WsClient } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);
 const CONNECT_LIMIT_MS = 5_000;
@@ -56,6 +65,41 @@ describe('the time that a forwarded request may take', () => {
     await limited.clock.advance(1);
     const message = expect.stringContaining('silent for 60 s') as string;
     expect(await asked.refusal()).toMatchObject([504, { reason: 'overdue', message }]);
+  });
+
+  it('is not spent for good on an address of the name behind which nothing answers', async () => {
+    const addresses = ['127.0.0.2', '127.0.0.1'].map((address) => ({ address, family: 4 }));
+    const lookedUp = dns.lookup as (...asked: unknown[]) => unknown;
+    const found = (...asked: readonly unknown[]): void => {
+      if (asked[0] !== 'two.test') lookedUp(...asked);
+      else (asked.at(-1) as (error: null, found: object) => void)(null, addresses);
+    };
+    const lookup = vi.spyOn(dns, 'lookup').mockImplementation(found);
+    atEnd(() => lookup.mockRestore());
+    const node = await RestNode.start();
+    node.speak('/v1/ws', (socket) => socket.send('{"subscription_id":"of the node"}'));
+    let heard = 0;
+    await tcpServer((socket) => void socket.once('data', () => (heard += 1)), {
+      host: '127.0.0.2',
+      port: node.port,
+    });
+    const { ask, clock, daemon } = await limitedTo(`http://two.test:${node.port}`);
+
+    for (const before of [0, 1]) {
+      const asked = ask('/v1/scripts');
+      await until(() => heard > before);
+      await clock.advance(SILENCE_LIMIT_MS);
+      expect((await asked.answer).status).toBe(504);
+    }
+    const client = await WsClient.open(daemon.url);
+    client.subscribe('a', 'events');
+    await until(() => heard > 2);
+    await clock.advance(1_000);
+    expect(await client.next()).toMatchObject({ error: { code: 503 } });
+
+    expect(await (await ask('/v1/scripts').answer).text()).toBe('of the node');
+    client.subscribe('b', 'events');
+    expect(await client.next()).toMatchObject({ subscription_id: 'of the node' });
   });
 
   it('tells the refusal of the index, where it has one, when the node says nothing', async () => {

@@ -51,7 +51,6 @@ export class RpcChannel {
   readonly #clock: Clock;
   readonly #metadata: () => NodeMetadata;
   readonly #connection: Connection;
-  #calls = 0;
   /**
    * Calls that their callers abandoned, and that are left to run out. Bounded by the calls that the node answers late,
    * each until its deadline.
@@ -128,7 +127,7 @@ export class RpcChannel {
     if (this.#isClosed) return;
     this.#isClosed = true;
     for (const call of this.#abandoned) call.cancel();
-    this.#closeWhenUnused();
+    this.#connection.close();
   }
 
   #open(path: string, request: Buffer, deadline: number, sink: StreamSink): StreamCall {
@@ -138,7 +137,7 @@ export class RpcChannel {
     }
     const sent = this.#metadata();
     const call = this.#connection.channel.createCall(path, deadline, null, null, null);
-    this.#calls += 1;
+    const over = this.#connection.begun();
     let ended = false;
     call.start(metadataFor(sent), {
       onReceiveMetadata: () => undefined,
@@ -148,8 +147,7 @@ export class RpcChannel {
       onReceiveStatus: (callStatus) => {
         if (ended) return;
         ended = true;
-        this.#calls -= 1;
-        this.#closeWhenUnused();
+        over();
         sink.onEnd(shownStatus(callStatus, sent));
       },
     });
@@ -159,10 +157,6 @@ export class RpcChannel {
       read: () => call.startRead(),
       cancel: () => call.cancelWithStatus(status.CANCELLED, 'cancelled by the client'),
     };
-  }
-
-  #closeWhenUnused(): void {
-    if (this.#isClosed && this.#calls === 0) this.#connection.client.close();
   }
 }
 

@@ -17,6 +17,9 @@ const KEEPALIVE_TIMEOUT_MS = 20_000;
 const CANCELS = { burst: 500, perSecond: 20 };
 /** Wait before ending streams: if the connection broke, they have ended by then, each with its own status. */
 const DRAIN_AFTER_MS = 1_000;
+/** A call that its caller gave up earlier says nothing about the node. */
+const UNANSWERED_MS = 1_000;
+const UNANSWERED_BEFORE_TURN = 3;
 /** Longest text of one message of the gRPC library. */
 const MAX_TEXT_CHARACTERS = 500;
 
@@ -60,7 +63,31 @@ export function openConnection(
   experimental.registerResolver('turned', TurnedAddresses);
   const client = new Client(`turned://${turn}/${endpoint.name}`, secrecy, clientOptions);
   const channel = client.getChannel();
-  return { client, channel, mayCancel: cancelBudget(clock), streams: drainWatch(channel, clock) };
+  let calls = 0;
+  let isClosing = false;
+  const closeWhenUnused = (): void => {
+    if (isClosing && calls === 0) client.close();
+  };
+  return {
+    channel,
+    mayCancel: cancelBudget(clock),
+    streams: drainWatch(channel, clock),
+    /** A call begins. Returns a function to call once, when it is over. */
+    begun: () => {
+      calls += 1;
+      return () => {
+        calls -= 1;
+        closeWhenUnused();
+      };
+    },
+    /** No further calls begin. Those under way go on: it closes with the last of them. */
+    close: () => {
+      isClosing = true;
+      closeWhenUnused();
+    },
+    /** Ends the calls under way, too, with UNAVAILABLE. */
+    cut: () => client.close(),
+  };
 }
 
 type ResolverOf = ConstructorParameters<Parameters<typeof experimental.registerResolver>[1]>;
@@ -94,6 +121,22 @@ class TurnedAddresses implements experimental.Resolver {
   destroy(): void {
     this.#names.destroy();
   }
+}
+
+export type AddressTurns = ReturnType<typeof addressTurns>;
+
+/** Calls back with the next turn when calls go unanswered in a row. Report each call to it. */
+export function addressTurns(onTurn: (turn: number) => void) {
+  let unanswered = 0;
+  let turn = 0;
+  return (isAnswered: boolean, tookMs: number): void => {
+    if (isAnswered) unanswered = 0;
+    else if (tookMs >= UNANSWERED_MS) unanswered += 1;
+    if (unanswered < UNANSWERED_BEFORE_TURN) return;
+    unanswered = 0;
+    turn += 1;
+    onTurn(turn);
+  };
 }
 
 /** grpc-js reads the file of authorities here. */
