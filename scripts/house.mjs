@@ -141,7 +141,7 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_537,
+  'src/access': 5_531,
   'src/api': 9_803,
   'src/app': 7_016,
   'src/cli': 4_246,

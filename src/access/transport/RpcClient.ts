@@ -3,7 +3,7 @@ import { WireError } from '../../flow/index.js';
 import { abortReason, asError, type Clock } from '../../runtime/index.js';
 import { RpcChannel } from './channel/RpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
-import type { ChannelOptions } from './channel/connection.js';
+import { addressTurns, type ChannelOptions } from './channel/connection.js';
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
@@ -35,8 +35,6 @@ const MAX_OWED_ANSWERS = 512;
 const MAX_CALLS_APART = 16;
 /** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
 const REACHED_MS = 2_000;
-/** After this many missed deadlines, without an answer between them, the channel counts as dead and is replaced. */
-const DEADLINES_BEFORE_RECONNECT = 3;
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
 /** Forwarded calls that may wait for one method, of those that we do not call, at one node. */
@@ -100,8 +98,7 @@ export class RpcClient {
   #gaveAtMs = -Infinity;
   /** Of the addresses of the node's name: the next connection goes to another one than the last that gave nothing. */
   #turn = 0;
-  /** Consecutive missed deadlines on the shared channel. */
-  #missedDeadlines = 0;
+  readonly #onShared = addressTurns(() => this.#reconnect());
   /** Consecutive new channels on which nothing was answered either. */
   #reconnects = 0;
   #isClosed = false;
@@ -202,8 +199,10 @@ export class RpcClient {
         if (limiter.refusesEverything) healthRecord.report('failing', failure.message, method);
       }
       // Any other error was sent by the node itself, so its channel works.
-      if (failure.kind === 'deadline') this.#missedDeadline(channel);
-      else if (failure.kind === 'unavailable') this.#lost(method, failure.message);
+      if (failure.kind === 'deadline') {
+        // One on a connection of its own says nothing about the shared one.
+        if (!this.#isClosed && channel === this.#shared) this.#onShared(false, Infinity);
+      } else if (failure.kind === 'unavailable') this.#lost(method, failure.message);
       else this.#answered(method, channel);
       throw failure;
     } finally {
@@ -302,7 +301,7 @@ export class RpcClient {
     const owed = this.#owed.get(method);
     if (owed !== undefined) this.#owed.set(method, Math.max(0, owed - 1));
     if (channel !== this.#shared) return;
-    this.#missedDeadlines = 0;
+    this.#onShared(true, 0);
     this.#reconnects = 0;
   }
 
@@ -312,14 +311,9 @@ export class RpcClient {
     this.#owed.set(method, Math.min(owed, MAX_OWED_ANSWERS));
   }
 
-  /** A call got no answer in time. One on a connection of its own says nothing about the shared one. */
-  #missedDeadline(channel: Channel): void {
-    if (this.#isClosed || channel !== this.#shared) return;
-    this.#missedDeadlines += 1;
-    if (this.#missedDeadlines < DEADLINES_BEFORE_RECONNECT) return;
-    this.#missedDeadlines = 0;
+  /** The shared channel may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it. */
+  #reconnect(): void {
     this.#turn += 1;
-    // It may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it.
     this.#shared.close();
     this.#shared = this.#openChannel();
     this.#reconnects += 1;
