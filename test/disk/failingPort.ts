@@ -2,12 +2,9 @@ import { expect } from 'vitest';
 import type { LevelIndexStore } from '../../src/storage/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { SimulatedDatabase, SimulatedDisk, type WriteFate } from '../simulation/SimulatedDisk.js';
-import { MemoryDatabase } from '../support/memoryDatabase.js';
-import { commitThrough } from '../support/ranges.js';
-import { chainWith, seededCollection } from '../support/storeBlocks.js';
-import { begin, metaFrom, storeOver } from '../support/storeDirectory.js';
+import { MemoryDatabase, commitThrough, chainWith, seededCollection, begin } from '../support/index.js';
+import { metaFrom, storeOver, digestOf } from '../support/index.js';
 import type { Result } from './scenario.js';
-import { digestOf } from '../support/storeDigest.js';
 
 const LAST = 20;
 const FAILS_AT = 10;

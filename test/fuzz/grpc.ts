@@ -2,9 +2,7 @@ import { constants, type ClientHttp2Session, type IncomingHttpHeaders } from 'no
 import { connect } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
 import { hasSoundHttp2 } from '../../src/api/index.js';
-import { beginCall, sessionOn } from '../support/http2Probe.js';
-import { tcpServer } from '../support/httpProbe.js';
-import { grpcOver } from '../support/servedOverGrpc.js';
+import { beginCall, sessionOn, tcpServer, grpcOver } from '../support/index.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
 import { FIRST, ids, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';

@@ -1,6 +1,5 @@
 import { connect } from 'node:net';
-import { atEnd } from '../support/cleanup.js';
-import { apiServerOver, metricsServerOver } from '../support/servedChain.js';
+import { atEnd, apiServerOver, metricsServerOver } from '../support/index.js';
 import { list, misspelt, mutated, noise, oddText } from './mutation.js';
 import { chain, FIRST, ids, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';

@@ -9,8 +9,7 @@ import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { blocksOf, eventually, matching, refusal, RestNode, runInProcess } from '../../support/index.js';
 import { scratchDirectory, ServedChain, smallChain, transactionWith } from '../../support/index.js';
-import { writeReferenceStore, type Ran } from '../../support/index.js';
-import { storeFlags, storePath, withStore } from '../../support/storeDump.js';
+import { writeReferenceStore, storeFlags, storePath, withStore, type Ran } from '../../support/index.js';
 
 const FIRST = 100;
 const LAST = 112;

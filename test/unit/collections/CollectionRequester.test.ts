@@ -4,8 +4,7 @@ import { EndpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Identifier } from '../../../src/flow/index.js';
-import { NodesInMemory } from '../../support/nodesInMemory.js';
-import { counted } from '../../support/scrapedMetrics.js';
+import { NodesInMemory, counted } from '../../support/index.js';
 import { failing, HeightsRequester, honestOf, makeCollection, sources } from './sourceHarness.js';
 import type { FakeNode, MadeCollection } from './sourceHarness.js';
 

@@ -3,8 +3,7 @@ import { countWorkers, RangeRunner } from '../../../src/ranges/index.js';
 import type { RangeJob, RangeLine, RangeOutcome, WorkSource } from '../../../src/ranges/index.js';
 import { RangeLostError, StorageError } from '../../../src/storage/index.js';
 import type { FoundDamage, RangeStore } from '../../../src/storage/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 const clock = new VirtualClock();
 
