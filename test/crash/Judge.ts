@@ -58,9 +58,8 @@ export class Judge {
       watermark >= witness.watermark,
       `watermark ${witness.watermark} was reported, the store is at ${watermark}`,
     );
-    for (const height of mayLie ? [] : witness.heights) {
+    for (const height of mayLie ? [] : witness.heights)
       demand(found.isDurable(height), `height ${height} was reported durable, and is lost`);
-    }
     return found;
   }
 

@@ -46,7 +46,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'if (head !== undefined{+ && above.size > MAX_BLOCKS_ABOVE_WATERMARK+}) above.set(',
     'a restart forgets how far a range of history is': [
       'if (!records.has(record){+ && record.next === record.from+}) batch.put(',
-      'storage/ranges.test.ts: that is %s by a process that ends after %i writes of that is so at the next open',
+      'storage/ranges.test.ts: that is %s by a process ending after %i writes is so when opened',
     ],
   },
   'storage/records/blocks/BlockEntryWriter.ts': {
@@ -364,7 +364,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     'a border of a range of history is not checked': [
       '[-if (!links(lower, upper, known)) throw new BorderError(upper, lower);-]',
-      'storage/levelStore.test.ts: that do not link to the block %s them are refused, and nothing is written',
+      'storage/levelStore.test.ts: that do not link to the block %s them are refused, and not written',
     ],
   },
   'ranges/local/LocalWorkSource.ts': {
@@ -413,7 +413,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'ranges/RangeRunner.ts': {
     'a range lost at the beginning of its line ends the worker': [
       '      } else if ({+this.#running.size === 0 || +}!(error instanceof RangeLostError)) {',
-      'ranges/rangeRunner.test.ts: gives back a range that it learns to have lost %s, and goes on',
+      'ranges/rangeRunner.test.ts: gives back a range that it has lost %s, and goes on',
     ],
     'a bug is swallowed where a range was lost': [
       '      } else if (!{+job.signal.aborted && !+}(error instanceof RangeLostError)) {',

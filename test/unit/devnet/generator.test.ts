@@ -72,17 +72,14 @@ describe('a seeded chain', () => {
 describe('what is odd', () => {
   const blocksOf = (kind: OddKind): GeneratedBlock[] => mixedBlocks.filter(({ odd }) => odd.includes(kind));
 
-  it.each(oddKinds.filter((kind) => kind !== 'bigCollection'))(
-    '%s comes exactly once in N heights',
-    (kind) => {
-      const every = mixed.profile.odd[kind] ?? 0;
-      expect(every).toBeGreaterThan(0);
-      const heights = blocksOf(kind).map(({ height }) => height);
-      expect(heights.length).toBeGreaterThanOrEqual(Math.max(1, Math.floor(HEIGHTS / every) - 1));
-      for (const [index, height] of heights.slice(1).entries())
-        expect(height - (heights[index] ?? 0)).toBe(every);
-    },
-  );
+  it.each(oddKinds.filter((kind) => kind !== 'bigCollection'))('%s comes once in N heights', (kind) => {
+    const every = mixed.profile.odd[kind] ?? 0;
+    expect(every).toBeGreaterThan(0);
+    const heights = blocksOf(kind).map(({ height }) => height);
+    expect(heights.length).toBeGreaterThanOrEqual(Math.max(1, Math.floor(HEIGHTS / every) - 1));
+    for (const [index, height] of heights.slice(1).entries())
+      expect(height - (heights[index] ?? 0)).toBe(every);
+  });
 
   const signatures = (tx: Transaction) => [...tx.payloadSignatures, ...tx.envelopeSignatures];
   const isOf: Partial<Record<OddKind, (tx: Transaction) => boolean>> = {

@@ -322,9 +322,8 @@ describe('FinalityProver', () => {
   it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
     const proving = await proved([274, 279], {
       change: (its) => {
-        for (const height of [280, 281]) {
+        for (const height of [280, 281])
           its.change(height, { parentVoterSigData: flipped(headerAt(height).parentVoterSigData) });
-        }
       },
     });
     await proving.reaches(280);

@@ -9,18 +9,15 @@ describe('blocks that do not fit', () => {
   it.each([
     ['wrong_height', 'lied'],
     ['malformed', 'failing'],
-  ] as const)(
-    'are refused, counted, held against their node and asked elsewhere: %s',
-    async (reason, fault) => {
-      const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
-      const block = world.chain.block(104);
-      world.node('liar').odd.set(103, reason === 'malformed' ? reason : { block, status: 'finalized' });
-      await reading.moveHead(105, 400);
-      expect(reading.available()).toEqual(range(101, 105));
-      expect(world.invalidBlocks.counts).toEqual({ [reason]: 1 });
-      expect(world.nodes.faults()).toEqual([`liar ${fault}`]);
-    },
-  );
+  ] as const)('are refused, counted, held against the node, asked elsewhere: %s', async (reason, fault) => {
+    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
+    const block = world.chain.block(104);
+    world.node('liar').odd.set(103, reason === 'malformed' ? reason : { block, status: 'finalized' });
+    await reading.moveHead(105, 400);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(world.invalidBlocks.counts).toEqual({ [reason]: 1 });
+    expect(world.nodes.faults()).toEqual([`liar ${fault}`]);
+  });
 
   describe('at the tip, where no child is known', () => {
     const streamLie = (world: World, name: string) => {

@@ -161,9 +161,8 @@ describe('a certificate', () => {
     const good = signed([0, 1, 2, 3, 4]);
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 120 }), (junk) => {
-        for (const part of [{ voterIndices: junk }, { voterSigData: junk }]) {
+        for (const part of [{ voterIndices: junk }, { voterSigData: junk }])
           expect(verdictOf({ ...good, ...part }, committee).valid).toBe(false);
-        }
       }),
       { numRuns: 40 },
     );
