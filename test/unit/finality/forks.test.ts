@@ -112,6 +112,27 @@ describe('blocks that do not fit', () => {
       expect(world.nodes.faults()).toEqual(['liar lied']);
     });
 
+    it.each<readonly [string, lateMs: readonly number[], withinMs: number, callsEach: number]>([
+      ['it streamed later itself', [20, 0], 20, 1],
+      ['it is late, and asked again every 100 ms', [0, 300], 400, 4],
+      ['of two others the first is late', [0, 300, 0], 0, 2],
+    ])('hands a block out as soon as another node has it: %s', async (_, lateMs, withinMs, callsEach) => {
+      const { world, reading } = reads({ window: 10 }, ...['a', 'b', 'c'].slice(0, lateMs.length));
+      await reading.moveHead(101);
+      for (const height of range(102, 110)) {
+        for (const [place, node] of world.nodes.all.entries())
+          world.clock.setTimer(lateMs[place]!, () => node.advance(height));
+        await world.clock.advance(0);
+        reading.head = height;
+        reading.heights.moved();
+        reading.blocks.notify();
+        await world.clock.advanceUntil(() => reading.available().includes(height), withinMs + 1);
+        await world.clock.advance(800);
+        await reading.makeDurable(height);
+      }
+      expect(calls(world)).toBeLessThanOrEqual(10 * callsEach);
+    });
+
     it.each([
       { names: ['a'], asked: 0, why: 'nobody else is there' },
       { names: ['a', 'b'], asked: 5, why: 'another node confirms it' },
