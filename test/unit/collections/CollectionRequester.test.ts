@@ -534,20 +534,18 @@ describe('the slots, which all requesters share,', () => {
   });
 });
 
-describe('a bug in choosing', () => {
-  it('reaches the owner, whoever gave the reason to send, and stops nobody from sending later', async () => {
-    const bug = new TypeError('a bug in the pool');
-    const nodes = new NodesInMemory<FakeNode>([a]);
-    const forHeight = nodes.forHeight.bind(nodes);
-    nodes.forHeight = () => {
-      throw bug;
-    };
-    const requests = requester({}, { nodes });
-    expect(() => requests.request(100, [one.id])).not.toThrow();
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-    nodes.forHeight = forHeight;
-    requests.request(200, [two.id]);
-    expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
-  });
+it('a bug in choosing reaches the owner, whoever gave the reason to send, and stops nobody from sending later', async () => {
+  const bug = new TypeError('a bug in the pool');
+  const nodes = new NodesInMemory<FakeNode>([a]);
+  const forHeight = nodes.forHeight.bind(nodes);
+  nodes.forHeight = () => {
+    throw bug;
+  };
+  const requests = requester({}, { nodes });
+  expect(() => requests.request(100, [one.id])).not.toThrow();
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
+  nodes.forHeight = forHeight;
+  requests.request(200, [two.id]);
+  expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
 });

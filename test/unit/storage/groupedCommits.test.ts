@@ -48,18 +48,19 @@ async function wholeDigest(accounts: boolean, to = LAST): Promise<string> {
   return digestOf(await begin(storeOver(new MemoryDatabase(), accounts), 1, blocksIn(chain, range(1, to))));
 }
 
-describe('a write that fails', () => {
-  const evidence = evidenceOf(chain[LIVE - 1]!, true);
-  type Live = Awaited<ReturnType<typeof liveStore>>;
+const evidence = evidenceOf(chain[LIVE - 1]!, true);
+type Live = Awaited<ReturnType<typeof liveStore>>;
 
-  it.each<[string, (live: Live) => Promise<unknown>]>([
-    ['blocks of the live range', ({ store }) => commitThrough(store, chain, 55)],
-    ['blocks of history', async ({ runOf }) => commitThrough(await runOf(1, 10), chain, 5)],
-    ['plans', ({ store }) => store.ranges.change({ plans: [] })],
-    ['what finality rests on', ({ store }) => store.keepEvidence(evidence)],
-    ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
-    ['a rewind', ({ store }) => store.rewind(45)],
-  ])('is the last one, told once to whoever ends the process, whatever it wrote: %s', async (_, write) => {
+it.each<[string, (live: Live) => Promise<unknown>]>([
+  ['blocks of the live range', ({ store }) => commitThrough(store, chain, 55)],
+  ['blocks of history', async ({ runOf }) => commitThrough(await runOf(1, 10), chain, 5)],
+  ['plans', ({ store }) => store.ranges.change({ plans: [] })],
+  ['what finality rests on', ({ store }) => store.keepEvidence(evidence)],
+  ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
+  ['a rewind', ({ store }) => store.rewind(45)],
+])(
+  'a write that fails is the last one, told once to whoever ends the process, whatever it wrote: %s',
+  async (_, write) => {
     const live = await liveStore();
     const failures: unknown[] = [];
     live.store.onFailed((error) => failures.push(error));
@@ -77,8 +78,8 @@ describe('a write that fails', () => {
     const { writes: after, openBatches } = live.database;
     expect([after, openBatches.size, live.store.latestIndexedHeight()]).toEqual([writes, 0, latest]);
     expect(failures).toEqual([failure]);
-  });
-});
+  },
+);
 
 it('a removal ends with the store, which nobody takes for a bug while the process stops, and the next open finishes it', async () => {
   const { database, runOf, store } = await liveStore();
