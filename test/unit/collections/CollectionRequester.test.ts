@@ -63,17 +63,6 @@ describe('asking', () => {
     await clock.advance(60_000);
     expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
   });
-
-  it('gives a slot that is free to the lowest height', async () => {
-    const requests = requester({ concurrency: 1 });
-    for (const [height, { id }] of [[3, one] as const, [2, two] as const, [1, three] as const])
-      requests.request(height, [id]);
-    for (const { transactions } of [one, three, two]) {
-      a.pending[0]!.answer(transactions);
-      await clock.settle();
-    }
-    expect(sink.ids).toEqual(idsOf([one, three, two]));
-  });
 });
 
 describe('retrying', () => {
