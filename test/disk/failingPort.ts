@@ -26,8 +26,7 @@ export async function throughPort(fault: string, says: RegExp): Promise<Result> 
     await first.close();
 
     const again = await opened(disk, () => undefined);
-    const watermark = again.latestIndexedHeight();
-    expect(watermark).toBe(isWritten ? FAILS_AT - 1 : FAILS_AT - 2);
+    expect(again.latestIndexedHeight()).toBe(isWritten ? FAILS_AT - 1 : FAILS_AT - 2);
     await commit(again, LAST);
     expect(await digestOf(again)).toBe(await faultless());
   }

@@ -211,8 +211,7 @@ describe('a file that was cut', () => {
     ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
   ])('is refused when it %s', async (_, bytes, message) => {
     const path = cutFile(bytes());
-    const refused = await run('--output', path, '--resume');
-    expect(refused).toMatchObject(refusal('usage', message));
+    expect(await run('--output', path, '--resume')).toMatchObject(refusal('usage', message));
     expect(readFileSync(path)).toEqual(bytes());
   });
 

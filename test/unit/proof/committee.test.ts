@@ -25,8 +25,7 @@ describe('the id of a result', () => {
   const modernIds = new Set(modern.resultIDs);
 
   it('binds every kind of service event', () => {
-    const bound = block.results.map((result) => executionResultId(result, modernIds));
-    expect(bound).toEqual([...modernIds]);
+    expect(block.results.map((result) => executionResultId(result, modernIds))).toEqual([...modernIds]);
     const types = block.results.flatMap(({ serviceEvents }) => serviceEvents.map(({ type }) => type));
     expect(new Set(types).size).toBe(7);
   });

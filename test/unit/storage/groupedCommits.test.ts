@@ -131,8 +131,7 @@ describe('commits that come while a write is under way', () => {
       keys.some((key) => key.startsWith(`10${height.toString(16).padStart(16, '0')}`));
     expect([20, 21, 25, 30, 31].filter(hasBlock)).toEqual([20, 31]);
     await store.ranges.change({ dropped: [{ from: 21, to: 30 }] });
-    const again = await runOf(21, 30);
-    await commitThrough(again, chain, 30);
+    await commitThrough(await runOf(21, 30), chain, 30);
     await commitThrough(await runOf(1, 10), chain, 10);
     await store.ranges.change({ plans: [] });
     expect(await digestOf(store)).toBe(await wholeDigest(false, 52));

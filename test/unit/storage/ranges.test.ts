@@ -122,8 +122,7 @@ it('verify tells of each range what is damaged in it, and what no range has', as
     await database.put(blockKey(35), stray);
   });
   const damaged = await verifyAt(path);
-  const heights = damaged.ranges.map((each) => each.damaged);
-  expect(heights).toEqual([[range(15)], [range(22)], [range(50)]]);
+  expect(damaged.ranges.map((each) => each.damaged)).toEqual([[range(15)], [range(22)], [range(50)]]);
   expect(damaged.damages).toContainEqual({
     ...{ height: 35, kind: 'unexpected' },
     message: 'entries of height 35: no range of the store has it',

@@ -284,8 +284,7 @@ describe('blocks above the watermark', () => {
     await again.close();
 
     const other = await freshPath();
-    const one = await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0);
-    await one.close();
+    await (await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0)).close();
     const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
     await withRawDatabase(path, async (database) => {
       for (const [key, value] of records) await database.put(key, value);
