@@ -259,7 +259,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'finality: a certificate for another view of the parent is taken': [
       'if (grandchild.parentView [-!== child.view-]{+< 0+})',
-      'proof/certificates.test.ts: refuses an invalid certificate, one of another view, and blocks that are no chain',
+      'proof/certificates.test.ts: the rule of finality refuses an invalid certificate, one of another view, and blocks that are no chain',
     ],
   },
   'proof/committee/protocolState.ts': {
@@ -316,11 +316,11 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'not given back: the turn of a pump that threw': [
       '    }[- finally {\n      this.#pumping = false;\n    }-]',
-      'collections/CollectionRequester.test.ts: reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
+      'collections/CollectionRequester.test.ts: a bug in choosing reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
     ],
     'a bug in the pump is swallowed': [
       '    } catch [-(error) {\n      this.#dependencies.onFatal(error);\n    }-]{+{\n      // Lost.\n    }+} finally {\n      this.#pumping',
-      'collections/CollectionRequester.test.ts: reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
+      'collections/CollectionRequester.test.ts: a bug in choosing reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
     ],
     'at rest: a requester that was stopped is still told of free slots': '[-    this.#leaveSlots();\n-]',
   },

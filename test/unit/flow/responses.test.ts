@@ -83,40 +83,33 @@ describe('answers', () => {
     });
   });
 
-  it('full collection', () => {
+  const isDecoded = <T>(
+    decode: (message: Uint8Array) => T,
+    [name, values]: readonly [name: string, values: fc.Arbitrary<T>],
+    fieldsOf: (value: T) => object,
+  ): void =>
     fc.assert(
-      fc.property(wires, metadata, (transactions, more) => {
-        const message = encoded('flow.access.FullCollectionResponse', {
-          transactions: transactions.map(decoded),
-          metadata: more,
-        });
-        expect(inHex(decodeFullCollectionResponse(message))).toEqual(inHex(transactions));
+      fc.property(values, metadata, (value, more) => {
+        const message = encoded(`flow.access.${name}`, { ...fieldsOf(value), metadata: more });
+        expect(inHex(decode(message))).toEqual(inHex(value));
       }),
     );
+
+  it('full collection', () => {
+    const answer = ['FullCollectionResponse', wires] as const;
+    isDecoded(decodeFullCollectionResponse, answer, (all) => ({ transactions: all.map(decoded) }));
   });
 
   it('light collection', () => {
-    fc.assert(
-      fc.property(fc.array(identifier, { maxLength: 4 }), metadata, (ids, more) => {
-        const message = encoded('flow.access.CollectionResponse', {
-          collection: { id: Buffer.alloc(32), transaction_ids: ids.map(identifierBytes) },
-          metadata: more,
-        });
-        expect(decodeCollectionResponse(message)).toEqual(ids);
-      }),
-    );
+    const answer = ['CollectionResponse', fc.array(identifier, { maxLength: 4 })] as const;
+    isDecoded(decodeCollectionResponse, answer, (ids) => ({
+      collection: { id: Buffer.alloc(32), transaction_ids: ids.map(identifierBytes) },
+    }));
   });
 
   it('transaction', () => {
-    fc.assert(
-      fc.property(transaction.map(encodeTransaction), metadata, (wire, more) => {
-        const message = encoded('flow.access.TransactionResponse', {
-          transaction: decoded(wire),
-          metadata: more,
-        });
-        expect(inHex([decodeTransactionResponse(message)])).toEqual(inHex([wire]));
-      }),
-    );
+    const answer = ['TransactionResponse', transaction.map(encodeTransaction)] as const;
+    isDecoded(decodeTransactionResponse, answer, (wire) => ({ transaction: decoded(wire) }));
   });
 
   const id = '07'.repeat(32);
