@@ -26,10 +26,6 @@ const { freshPath, filled, open } = useStores();
 const liveStore = (path?: string): Promise<LevelIndexStore> =>
   filled(blocksIn(chain, { from: LIVE, to: LAST }), path);
 
-async function expectSound(path: string): Promise<void> {
-  expect((await verifyAt(path)).damages).toEqual([]);
-}
-
 /** What every store does with ranges: test/support/storeSuite/ranges.ts. */
 describe('a range', () => {
   /** Of a range from 11 to 20, all up to 15 and 17 is durable, and the block record of one height is damaged. */
@@ -60,7 +56,7 @@ describe('a range', () => {
     expect(store.ranges.open()).toEqual([]);
     expect(await digestOf(store)).toBe(before);
     await store.close();
-    await expectSound(path);
+    expect((await verifyAt(path)).damages).toEqual([]);
   });
 
   const ended = ['dropped', 'failed', 'cut'].flatMap((how) =>
