@@ -143,9 +143,8 @@ function quantile(buckets: Buckets, share: number): number {
   const wanted = (buckets.at(-1)?.[1] ?? 0) * share;
   let [lower, below] = [0, 0];
   for (const [upTo, count] of buckets) {
-    if (count >= wanted && count > below) {
+    if (count >= wanted && count > below)
       return upTo === Infinity ? lower : lower + ((upTo - lower) * (wanted - below)) / (count - below);
-    }
     [lower, below] = [upTo, count];
   }
   return Number.NaN;

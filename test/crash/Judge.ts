@@ -5,10 +5,9 @@ import type { ChainGenerator } from '../../src/devnet/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import { verifyStore, type LevelIndexStore } from '../../src/storage/index.js';
 import { demand } from '../support/campaign.js';
-import { chainEntries, storePath, withStore } from '../support/storeDump.js';
+import { chainEntries, storePath, withStore, digestOf } from '../support/index.js';
 import { proveStore } from '../support/provenStore.js';
 import type { Witness } from './Witness.js';
-import { digestOf } from '../support/storeDigest.js';
 
 const CHAIN_ID = 'flow-localnet';
 export const FIRST_HEIGHT = 1;
@@ -59,9 +58,8 @@ export class Judge {
       watermark >= witness.watermark,
       `watermark ${witness.watermark} was reported, the store is at ${watermark}`,
     );
-    for (const height of mayLie ? [] : witness.heights) {
+    for (const height of mayLie ? [] : witness.heights)
       demand(found.isDurable(height), `height ${height} was reported durable, and is lost`);
-    }
     return found;
   }
 

@@ -6,16 +6,8 @@
 //     --only NAME      a failpoint, or the beginning of several: commit
 //     --workers N      processes that do the work [2, or 1 on one processor]
 //     --report FILE    writes the result as JSON
-import {
-  chosenFrom,
-  conclude,
-  isLane,
-  serveWork,
-  textOf,
-  wholeNumber,
-  workOff,
-  WORKERS,
-} from '../support/campaign.js';
+import { chosenFrom, conclude, isLane, serveWork, textOf, wholeNumber } from '../support/campaign.js';
+import { workOff, WORKERS } from '../support/campaign.js';
 import { failpoints } from './failpoints.js';
 import { Lane } from './Lane.js';
 import { play, randomKills } from './stories.js';

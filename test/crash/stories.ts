@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { ChainGenerator } from '../../src/devnet/index.js';
-import { eventually, type Program } from '../support/program.js';
-import { ScrapedMetrics } from '../support/scrapedMetrics.js';
+import { eventually, ScrapedMetrics, type Program } from '../support/index.js';
 import { Dice } from '../simulation/Dice.js';
 import { failpointOf, type Failpoint, type StoryName } from './failpoints.js';
 import { demand } from '../support/campaign.js';

@@ -2,12 +2,9 @@ import { expect } from 'vitest';
 import type { LevelIndexStore } from '../../src/storage/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { SimulatedDatabase, SimulatedDisk, type WriteFate } from '../simulation/SimulatedDisk.js';
-import { MemoryDatabase } from '../support/memoryDatabase.js';
-import { commitThrough } from '../support/ranges.js';
-import { chainWith, seededCollection } from '../support/storeBlocks.js';
-import { begin, metaFrom, storeOver } from '../support/storeDirectory.js';
+import { MemoryDatabase, commitThrough, chainWith, seededCollection, begin } from '../support/index.js';
+import { metaFrom, storeOver, digestOf } from '../support/index.js';
 import type { Result } from './scenario.js';
-import { digestOf } from '../support/storeDigest.js';
 
 const LAST = 20;
 const FAILS_AT = 10;
@@ -29,8 +26,7 @@ export async function throughPort(fault: string, says: RegExp): Promise<Result> 
     await first.close();
 
     const again = await opened(disk, () => undefined);
-    const watermark = again.latestIndexedHeight();
-    expect(watermark).toBe(isWritten ? FAILS_AT - 1 : FAILS_AT - 2);
+    expect(again.latestIndexedHeight()).toBe(isWritten ? FAILS_AT - 1 : FAILS_AT - 2);
     await commit(again, LAST);
     expect(await digestOf(again)).toBe(await faultless());
   }

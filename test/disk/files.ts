@@ -1,9 +1,8 @@
 import { rmSync } from 'node:fs';
 import { expect } from 'vitest';
 import * as files from '../support/databaseFiles.js';
-import { eventually } from '../support/program.js';
+import { eventually, storePath } from '../support/index.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
-import { storePath } from '../support/storeDump.js';
 import { fix } from './mending.js';
 import type { Outcome, Result, Scenario, Scenarios } from './scenario.js';
 import { FINAL, KILLED, SETTLED } from './stage.js';

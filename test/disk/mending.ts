@@ -1,9 +1,8 @@
 import { rmSync } from 'node:fs';
 import { expect } from 'vitest';
-import { runProgram } from '../support/program.js';
+import { runProgram, storeFlags, storePath } from '../support/index.js';
 import { RunningDaemon } from '../support/runningDaemon.js';
 import { rangesInWords } from '../../src/storage/index.js';
-import { storeFlags, storePath } from '../support/storeDump.js';
 import type { Result } from './scenario.js';
 import { KILLED, type Stage } from './stage.js';
 

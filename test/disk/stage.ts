@@ -5,14 +5,8 @@ import type { DevnetHandle } from '../../src/devnet/index.js';
 import { runCommand } from '../support/commandLine.js';
 import { eventually, scratchDirectory, startProgram, type Program } from '../support/program.js';
 import { proveStore } from '../support/provenStore.js';
-import {
-  devnetForTest,
-  listening,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startHere,
-} from '../support/runningDaemon.js';
+import { devnetForTest, listening, runDaemonHere, startArguments } from '../support/runningDaemon.js';
+import { startDaemon, startHere } from '../support/runningDaemon.js';
 import type { RunningDaemon } from '../support/runningDaemon.js';
 import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
 

@@ -1,13 +1,11 @@
 import { constants, type ClientHttp2Session, type IncomingHttpHeaders } from 'node:http2';
-import { connect } from 'node:net';
 import { WireWriter } from '../../src/flow/index.js';
 import { hasSoundHttp2 } from '../../src/api/index.js';
-import { beginCall, sessionOn } from '../support/http2Probe.js';
-import { tcpServer } from '../support/httpProbe.js';
-import { grpcOver } from '../support/servedOverGrpc.js';
+import { beginCall, sessionOn, tcpServer, grpcOver } from '../support/index.js';
 import { list, misspelt, mutated, noise } from './mutation.js';
 import { FIRST, ids, range, servedStore } from './servedBlocks.js';
-import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
+import { converse, insist, insistReadable } from './target.js';
+import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
 
 const ACCESS = '/flow.access.AccessAPI';
 const methods = [
@@ -71,7 +69,7 @@ async function openServer(): Promise<Run> {
     const bytes = choices.once(20)
       ? noise(choices, choices.below(400))
       : mutated(choices, choices.of(conversations), choices.of(conversations));
-    const answer = await talk(port, bytes);
+    const answer = await converse(port, Buffer.concat([bytes, LAST_PING]), lastWord);
     insistNoFailure(() => bytes);
     return answer.length === 0 ? 'bytes: hung up on' : 'bytes: answered';
   };
@@ -190,23 +188,4 @@ function bodyOf(choices: Choices): Buffer {
 /** What the server gives back once it has read everything before it: a PING frame. */
 const LAST_WORD = Buffer.from('the end.', 'latin1');
 const LAST_PING = Buffer.concat([Buffer.of(0, 0, 8, 6, 0, 0, 0, 0, 0), LAST_WORD]);
-/** A connection that says nothing for so long is left: what it sent may be the beginning of something. */
-const LEFT_AFTER_MS = 100;
-
-/** Sends everything, and gives back all that comes until the server has read it to its end, or hangs up. */
-function talk(port: number, bytes: Buffer): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    const socket = connect({ port, host: '127.0.0.1' }, () =>
-      socket.write(Buffer.concat([bytes, LAST_PING])),
-    );
-    socket.setTimeout(LEFT_AFTER_MS, () => socket.destroy());
-    socket.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
-      if (chunk.includes(LAST_WORD)) socket.destroy();
-    });
-    // A server that hangs up on what it does not want may do so before everything is sent.
-    socket.on('error', () => undefined);
-    socket.on('close', () => resolve(Buffer.concat(chunks)));
-  });
-}
+const lastWord = { word: LAST_WORD, idleMs: 100 };

@@ -1,9 +1,8 @@
-import { connect } from 'node:net';
-import { atEnd } from '../support/cleanup.js';
-import { apiServerOver, metricsServerOver } from '../support/servedChain.js';
+import { atEnd, apiServerOver, metricsServerOver } from '../support/index.js';
 import { list, misspelt, mutated, noise, oddText } from './mutation.js';
 import { chain, FIRST, ids, range, servedStore } from './servedBlocks.js';
-import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
+import { converse, insist, insistReadable } from './target.js';
+import type { Choices, FuzzTarget, Outcome, Run } from './target.js';
 
 /** Every status that a request can deserve; 500 is none of them. */
 const allowed = new Set([100, 200, 204, 304, 400, 403, 404, 405, 408, 409, 413, 414, 417, 429, 431, 503]);
@@ -23,7 +22,7 @@ async function openServers(): Promise<Run> {
     const { failures, server } = choices.once(6) ? monitored : api;
     const { bytes, whole } = conversation(choices);
     const input = () => bytes.toString('latin1');
-    const answer = await talk(server.address().port, bytes);
+    const answer = await converse(server.address().port, bytes);
     insist(failures.length === 0, `a bug: ${String(failures[0])}`, input);
     if (answer.length > 0) return judge(answer, whole, input);
     insist(!whole, 'a whole request got no answer', input);
@@ -59,19 +58,6 @@ function bodyOf(bytes: Buffer, chunked: boolean): Buffer {
   const from = bytes.indexOf('\r\n') + 2;
   const chunkBytes = Number.parseInt(bytes.subarray(0, from).toString('latin1'), 16);
   return bytes.subarray(from, from + chunkBytes);
-}
-
-/** Sends everything, says that no more will come, and gives back all that is answered until the server hangs up. */
-function talk(port: number, bytes: Buffer): Promise<Buffer> {
-  return new Promise((resolve) => {
-    const chunks: Buffer[] = [];
-    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => socket.end(bytes));
-    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-    // A server that hangs up on what it does not want may do so before everything is sent.
-    socket.on('error', () => undefined);
-    socket.on('end', () => socket.destroy());
-    socket.on('close', () => resolve(Buffer.concat(chunks)));
-  });
 }
 
 /** What one connection says. `whole`: it is one well-formed request, so that its answer can be read strictly. */

@@ -4,11 +4,9 @@ import { WireError, type Identifier } from '../../src/flow/index.js';
 import { BlockProver, checkDocument, checkStoredProof } from '../../src/proof/index.js';
 import { readProtocolState } from '../../src/proof/committee/protocolState.js';
 import { checkProof, Misfit } from '../support/bothCheckers.js';
-import { HashedChain } from '../support/hashedChain.js';
-import { MemoryIndexStore } from '../support/memoryIndexStore.js';
+import { HashedChain, MemoryIndexStore, transactionIds } from '../support/index.js';
 import { recordedSnapshot } from '../support/proofData.js';
 import { recordedBlocks } from '../support/provenBlocks.js';
-import { transactionIds } from '../support/smallChain.js';
 import { changedJson, mutated } from './mutation.js';
 import { insist, insistReadable, type Choices, type FuzzTarget, type Outcome, type Run } from './target.js';
 

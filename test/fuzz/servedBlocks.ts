@@ -1,5 +1,4 @@
-import { MemoryIndexStore } from '../support/memoryIndexStore.js';
-import { chainOf, transactionIds, transactionWith } from '../support/smallChain.js';
+import { MemoryIndexStore, chainOf, transactionIds, transactionWith } from '../support/index.js';
 
 export const FIRST = 100;
 const BLOCKS = 8;

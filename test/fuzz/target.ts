@@ -1,22 +1,17 @@
-import { OperatorError, type ExitReason } from '../../src/runtime/index.js';
-import { seededRandom } from '../support/seededRandom.js';
+import { connect } from 'node:net';
+import { OperatorError, type ExitReason, type Random } from '../../src/runtime/index.js';
+import { Dice } from '../simulation/Dice.js';
 
 /** Choices of one input; the same seed, target and case give the same ones. */
 export class Choices {
-  readonly #next: () => number;
+  readonly #random: Random;
 
   constructor(seed: number, target: string, index: number) {
-    let state = seed >>> 0;
-    for (const part of [...Buffer.from(target), index >>> 0, Math.floor(index / 2 ** 32)]) {
-      state = Math.imul(state ^ part, 0x9e37_79b1) >>> 0;
-      state = (state ^ (state >>> 15)) >>> 0;
-    }
-    const random = seededRandom(state);
-    this.#next = () => random.next();
+    this.#random = new Dice(seed, `${target} ${index}`).random;
   }
 
   below(bound: number): number {
-    return Math.floor(this.#next() * bound);
+    return Math.floor(this.#random.next() * bound);
   }
 
   /** True once in `times`. */
@@ -93,4 +88,28 @@ export function formOf(message: string, refusals: Refusals, input: () => unknown
   const form = refusals.find(([, pattern]) => pattern.test(message));
   insist(form !== undefined, `a refusal of no known form: ${message}`, input);
   return form[0];
+}
+
+interface LastWord {
+  readonly word: Buffer;
+  /** A connection that says nothing for so long is left: what it was sent may be the beginning of something. */
+  readonly idleMs: number;
+}
+
+/** Sends everything, and gives back all that comes until the server hangs up, or says its last word where there is one. */
+export function converse(port: number, bytes: Buffer, last?: LastWord): Promise<Buffer> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true });
+    if (last === undefined) socket.end(bytes);
+    else socket.setTimeout(last.idleMs, () => socket.destroy()).write(bytes);
+    socket.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+      if (last !== undefined && chunk.includes(last.word)) socket.destroy();
+    });
+    // A server that hangs up on what it does not want may do so before everything is sent.
+    socket.on('error', () => undefined);
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => resolve(Buffer.concat(chunks)));
+  });
 }

@@ -1,6 +1,5 @@
 import { WebSocket } from 'ws';
-import { atEnd } from '../support/cleanup.js';
-import { apiServerOver } from '../support/servedChain.js';
+import { atEnd, apiServerOver } from '../support/index.js';
 import { mutated, oddText } from './mutation.js';
 import { chain, range, servedStore } from './servedBlocks.js';
 import { insist, insistReadable, type Choices, type FuzzTarget, type Run } from './target.js';

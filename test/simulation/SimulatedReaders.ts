@@ -154,9 +154,8 @@ export class SimulatedReaders {
       if (above !== undefined) fail(`readers see height ${latest + 1}, which they are not shown`);
       if (latest < meta.firstHeight) return;
       if (newest?.block.id !== latestBlock?.id) fail(`readers see another block at height ${latest}`);
-      if (other === undefined || collections?.length !== other.block.collectionIds.length) {
+      if (other === undefined || collections?.length !== other.block.collectionIds.length)
         fail(`readers do not see all of height ${some}`);
-      }
     };
     read().catch((error: unknown) => {
       if (!this.#isOver) fail(`a read failed: ${String(error)}`);

@@ -46,7 +46,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'if (head !== undefined{+ && above.size > MAX_BLOCKS_ABOVE_WATERMARK+}) above.set(',
     'a restart forgets how far a range of history is': [
       'if (!records.has(record){+ && record.next === record.from+}) batch.put(',
-      'storage/ranges.test.ts: that is %s by a process that ends after %i writes of that is so at the next open',
+      'storage/ranges.test.ts: that is %s by a process ending after %i writes is so when opened',
     ],
   },
   'storage/records/blocks/BlockEntryWriter.ts': {
@@ -259,7 +259,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'finality: a certificate for another view of the parent is taken': [
       'if (grandchild.parentView [-!== child.view-]{+< 0+})',
-      'proof/certificates.test.ts: refuses an invalid certificate, one of another view, and blocks that are no chain',
+      'proof/certificates.test.ts: the rule of finality refuses an invalid certificate, one of another view, and blocks that are no chain',
     ],
   },
   'proof/committee/protocolState.ts': {
@@ -316,11 +316,11 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'not given back: the turn of a pump that threw': [
       '    }[- finally {\n      this.#pumping = false;\n    }-]',
-      'collections/CollectionRequester.test.ts: reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
+      'collections/CollectionRequester.test.ts: a bug in choosing reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
     ],
     'a bug in the pump is swallowed': [
       '    } catch [-(error) {\n      this.#dependencies.onFatal(error);\n    }-]{+{\n      // Lost.\n    }+} finally {\n      this.#pumping',
-      'collections/CollectionRequester.test.ts: reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
+      'collections/CollectionRequester.test.ts: a bug in choosing reaches the owner, whoever gave the reason to send, and stops nobody from sending later',
     ],
     'at rest: a requester that was stopped is still told of free slots': '[-    this.#leaveSlots();\n-]',
   },
@@ -364,7 +364,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     'a border of a range of history is not checked': [
       '[-if (!links(lower, upper, known)) throw new BorderError(upper, lower);-]',
-      'storage/levelStore.test.ts: that do not link to the block %s them are refused, and nothing is written',
+      'storage/levelStore.test.ts: that do not link to the block %s them are refused, and not written',
     ],
   },
   'ranges/local/LocalWorkSource.ts': {
@@ -413,7 +413,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'ranges/RangeRunner.ts': {
     'a range lost at the beginning of its line ends the worker': [
       '      } else if ({+this.#running.size === 0 || +}!(error instanceof RangeLostError)) {',
-      'ranges/rangeRunner.test.ts: gives back a range that it learns to have lost %s, and goes on',
+      'ranges/rangeRunner.test.ts: gives back a range that it has lost %s, and goes on',
     ],
     'a bug is swallowed where a range was lost': [
       '      } else if (!{+job.signal.aborted && !+}(error instanceof RangeLostError)) {',

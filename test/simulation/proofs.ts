@@ -63,9 +63,7 @@ function withLiars(scenario: Scenario, stretch: Stretch, dice: Dice): Scenario {
   return {
     ...scenario,
     endpoints: endpoints.map((endpoint, index) => {
-      if (index === steadfast) {
-        return { ...endpoint, faults: [], link: soundLink(dice) };
-      }
+      if (index === steadfast) return { ...endpoint, faults: [], link: soundLink(dice) };
       if (!isAsked(index) || !dice.chance(0.7)) return endpoint;
       // Ahead of the others: the first lie is the one that is told.
       const isRefuted = stretch.isProvable && scenario.provenFrom === 1;

@@ -1,20 +1,9 @@
 import { loadConfig, type DaemonConfig } from '../../src/config/index.js';
 import { GROWING_STRETCHES, PLAIN_STRETCHES, SPORK_STRETCHES, type Stretch } from './catalogue.js';
 import { Dice } from './Dice.js';
-import {
-  backendPlan,
-  diskOf,
-  eventsOf,
-  faultsOf,
-  interruptionsOf,
-  lieHeightsOf,
-  MAX_MESSAGE_BYTES,
-  orphanedAtTheEnd,
-  peerFaultsOf,
-  someBackends,
-  someLink,
-  temperOf,
-} from './draws.js';
+import { backendPlan, diskOf, eventsOf, faultsOf, interruptionsOf, lieHeightsOf } from './draws.js';
+import { MAX_MESSAGE_BYTES, orphanedAtTheEnd, peerFaultsOf, someBackends, someLink } from './draws.js';
+import { temperOf } from './draws.js';
 import { withFinality } from './finality.js';
 import { keepsItsWorld, knownBadSeeds } from './knownBadSeeds.js';
 import { SOUND_BACKEND, SOUND_DISK } from './plan.js';

@@ -221,3 +221,11 @@ export const choices: fc.Arbitrary<Choose> = fc.integer().map((seed) => {
   const random = seededRandom(seed);
   return (bound) => Math.floor(random.next() * bound);
 });
+
+/** The same with its bytes as text: to compare those one by one takes seconds. */
+export function inHex(value: unknown): unknown {
+  if (value instanceof Uint8Array) return Buffer.from(value).toString('hex');
+  if (Array.isArray(value)) return value.map(inHex);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inHex(each)]));
+}

@@ -1,19 +1,8 @@
 import type { Identifier } from '../../src/flow/index.js';
 import { joined } from '../../src/storage/index.js';
-import type {
-  BlockEntry,
-  BlockHead,
-  CollectionPlace,
-  CommitteeEvidence,
-  HeightRange,
-  IndexStore,
-  StoredBlock,
-  StoredCollection,
-  StoredTransaction,
-  StoreMeta,
-  TransactionPlace,
-  WholeBlock,
-} from '../../src/storage/index.js';
+import type { BlockEntry, BlockHead, CollectionPlace, CommitteeEvidence } from '../../src/storage/index.js';
+import type { HeightRange, IndexStore, StoredBlock, StoredCollection } from '../../src/storage/index.js';
+import type { StoredTransaction, StoreMeta, TransactionPlace, WholeBlock } from '../../src/storage/index.js';
 import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
 import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import type { RangeBook } from '../../src/storage/port/RangeBook.js';

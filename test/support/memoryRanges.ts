@@ -1,13 +1,7 @@
 import { lacking } from '../../src/ranges/planner.js';
 import { joined } from '../../src/storage/index.js';
-import type {
-  BackfillPlan,
-  BlockHead,
-  HeightRange,
-  OpenRange,
-  RangeStore,
-  StoreMeta,
-} from '../../src/storage/index.js';
+import type { BackfillPlan, BlockHead, HeightRange, OpenRange, RangeStore } from '../../src/storage/index.js';
+import type { StoreMeta } from '../../src/storage/index.js';
 import type { RangeBook, RangeChange } from '../../src/storage/port/RangeBook.js';
 
 /** Coverage, plans and open ranges in memory, with heights for blocks: the part of a store that work sources see. */

@@ -1,13 +1,5 @@
-import {
-  collectionIdOf,
-  encodeBlock,
-  encodeTransaction,
-  sha3,
-  toIdentifier,
-  transactionId,
-  verifyCollection,
-  ZERO_ID,
-} from '../../src/flow/index.js';
+import { collectionIdOf, encodeBlock, encodeTransaction, sha3, toIdentifier } from '../../src/flow/index.js';
+import { transactionId, verifyCollection, ZERO_ID } from '../../src/flow/index.js';
 import type { Identifier, VerifiedCollection } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import type { CommitBatch } from '../../src/storage/port/RangeStore.js';

@@ -4,16 +4,8 @@ import { join } from 'node:path';
 import { afterEach } from 'vitest';
 import { systemClock, type Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore, repairStore, verifyStore } from '../../src/storage/index.js';
-import type {
-  BlockEntry,
-  Database,
-  IndexStore,
-  ShownIndex,
-  StoreMeta,
-  VerifyDependencies,
-  VerifyOptions,
-  VerifyReport,
-} from '../../src/storage/index.js';
+import type { BlockEntry, Database, IndexStore, ShownIndex, StoreMeta } from '../../src/storage/index.js';
+import type { VerifyDependencies, VerifyOptions, VerifyReport } from '../../src/storage/index.js';
 import type { LevelIndexStoreOptions } from '../../src/storage/leveldb/LevelIndexStore.js';
 import { withRawDatabase, type RawDatabase } from './rawStore.js';
 import { RecordingLogger } from './recordingLogger.js';

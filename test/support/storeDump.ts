@@ -55,13 +55,11 @@ export function firstDifference(
 ): string | undefined {
   for (let index = 0; index < Math.max(left.length, right.length); index += 1) {
     const [a, b] = [left[index], right[index]];
-    if (a === undefined || b === undefined) {
+    if (a === undefined || b === undefined)
       return `entry ${index}: only one has ${(a ?? b)?.[0].toString('hex')}`;
-    }
     if (!a[0].equals(b[0])) return `entry ${index}: ${a[0].toString('hex')} and ${b[0].toString('hex')}`;
-    if (!a[1].equals(b[1])) {
+    if (!a[1].equals(b[1]))
       return `entry ${index}: ${a[0].toString('hex')} holds ${a[1].toString('hex')} and ${b[1].toString('hex')}`;
-    }
   }
   return undefined;
 }

@@ -82,15 +82,13 @@ describe('the floors of the house', () => {
   });
 });
 
-describe('the picture of the house', () => {
-  const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
-  const floorsSection = page.slice(page.indexOf('\n## The floors'), page.indexOf('\n## Two threads'));
+const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8');
+const floorsSection = page.slice(page.indexOf('\n## The floors'), page.indexOf('\n## Two threads'));
 
-  it.each([...rooms, ...nestedRooms])('names every sub-room of %s', (room) => {
-    expect(floorsSection).toContain(`${room.split('/')[0] ?? ''}/`);
-    const drawn = foldersOf(join(root, 'src', room)).filter((name) => floorsSection.includes(`${name}/`));
-    expect(drawn).toEqual(foldersOf(join(root, 'src', room)));
-  });
+it.each([...rooms, ...nestedRooms])('the picture of the house names every sub-room of %s', (room) => {
+  expect(floorsSection).toContain(`${room.split('/')[0] ?? ''}/`);
+  const drawn = foldersOf(join(root, 'src', room)).filter((name) => floorsSection.includes(`${name}/`));
+  expect(drawn).toEqual(foldersOf(join(root, 'src', room)));
 });
 
 describe('the files of the house', () => {

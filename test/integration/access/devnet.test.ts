@@ -55,9 +55,9 @@ describe('a simulated access node', () => {
   });
 
   it('that breaks the connection over execution data and over one call, time after time, breaks no other call by that', async () => {
-    const faults = ['SubscribeExecutionData*', 'GetLatestBlockHeader'].map((method) => {
-      return { method, fault: 'cut', how: 'reset' } as const;
-    });
+    const faults = ['SubscribeExecutionData*', 'GetLatestBlockHeader'].map(
+      (method) => ({ method, fault: 'cut', how: 'reset' }) as const,
+    );
     const { made, node } = await nodeOf({ rootHeight: 100, startHead: 110, faults });
     const blocks = node.subscribeBlocks(110, { signal })[Symbol.asyncIterator]();
     expect((await blocks.next()).value).toMatchObject({ block: { height: 110 } });

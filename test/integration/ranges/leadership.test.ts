@@ -109,8 +109,7 @@ describe('of several processes on one database', { timeout: 60_000 }, () => {
           const isFreed = 'SELECT FROM flow_jobs.job WHERE start_after <= now()';
           await until(async () => (await asAdmin(url, isFreed)).rowCount === 1);
         }
-        const held = await asAdmin(url, "SELECT FROM flow_store.worker WHERE busy <> '[]'");
-        expect(held.rowCount).toBe(1);
+        expect((await asAdmin(url, "SELECT FROM flow_store.worker WHERE busy <> '[]'")).rowCount).toBe(1);
         await lock.release();
       },
 

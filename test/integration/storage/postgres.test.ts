@@ -38,9 +38,8 @@ describe('the store on PostgreSQL', { timeout: 120_000 }, () => {
     await store.close();
     const again = await postgres.open(url);
     expect(again.coverage()).toEqual([{ from: 10, to: 40 }]);
-    for (let height = 10; height < 41; height += 1) {
+    for (let height = 10; height < 41; height += 1)
       expect((await again.blockByHeight(height))?.block.id).toBe(at(height).block.id);
-    }
   });
 
   it('says what is wrong while the database is away, and readers are told at once', async () => {

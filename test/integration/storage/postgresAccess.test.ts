@@ -63,8 +63,7 @@ describe('a database', () => {
       const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
       await expect(full).rejects.toMatchObject({ kind: 'permission' });
       for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`]) {
-        const store = await opening(`${way}&sslrootcert=${certificate}`);
-        expect(store.trouble()).toBeUndefined();
+        expect((await opening(`${way}&sslrootcert=${certificate}`)).trouble()).toBeUndefined();
       }
     });
   });

@@ -43,8 +43,7 @@ describe('a database behind a pooler', { timeout: 120_000 }, () => {
     expect((await surveyed(url)).store?.coverage).toHaveLength(2);
     await store.close();
     // The next clients get the sessions of the first ones.
-    const again = await opening(url);
-    expect(again.coverage()).toHaveLength(2);
+    expect((await opening(url)).coverage()).toHaveLength(2);
     expect(await countIn(direct, 'flow_store.block')).toBe(19);
   };
 

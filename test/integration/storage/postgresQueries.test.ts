@@ -48,30 +48,28 @@ const transactions: Readonly<Record<string, Uint8Array>> = {
 
 const postgres = usePostgres();
 
-describe('the rows of transactions', () => {
-  it('say what the transactions say, however those are encoded, and have each script once', async () => {
-    const all = Object.values(transactions);
-    const odd = makeChain(10, [
-      [makeCollection(all.slice(0, 5)), makeCollection(all.slice(5))],
-      [],
-      [makeCollection([with_({ payer: bob })])],
-    ]);
-    const { store, url } = await postgres.filled(10, odd.slice(0, 1));
-    await store.commit(batchOf(...odd.slice(1)));
-    const counts = { transactions: all.length + 1, collections: 3 };
-    expect(await postgres.verified(url)).toMatchObject({ damages: [], ...counts });
-    const rows = await rowsOf(
-      url,
-      `SELECT gas_limit, sequence_number, proposer_key, encode(payer, 'hex') AS payer FROM flow.transaction
+it('the rows of transactions say what the transactions say, however those are encoded, and have each script once', async () => {
+  const all = Object.values(transactions);
+  const odd = makeChain(10, [
+    [makeCollection(all.slice(0, 5)), makeCollection(all.slice(5))],
+    [],
+    [makeCollection([with_({ payer: bob })])],
+  ]);
+  const { store, url } = await postgres.filled(10, odd.slice(0, 1));
+  await store.commit(batchOf(...odd.slice(1)));
+  const counts = { transactions: all.length + 1, collections: 3 };
+  expect(await postgres.verified(url)).toMatchObject({ damages: [], ...counts });
+  const rows = await rowsOf(
+    url,
+    `SELECT gas_limit, sequence_number, proposer_key, encode(payer, 'hex') AS payer FROM flow.transaction
         ORDER BY height, collection_index, transaction_index`,
-    );
-    expect(rows[2]).toEqual({
-      ...{ gas_limit: String(MAX_UINT64), sequence_number: String(MAX_UINT64) },
-      ...{ proposer_key: String(0xffff_ffff), payer: alice.toString('hex') },
-    });
-    expect(rows[6]).toMatchObject({ payer: '0000000000000102' });
-    expect(await countIn(url, 'flow.script')).toBe(3);
+  );
+  expect(rows[2]).toEqual({
+    ...{ gas_limit: String(MAX_UINT64), sequence_number: String(MAX_UINT64) },
+    ...{ proposer_key: String(0xffff_ffff), payer: alice.toString('hex') },
   });
+  expect(rows[6]).toMatchObject({ payer: '0000000000000102' });
+  expect(await countIn(url, 'flow.script')).toBe(3);
 });
 
 describe('the queries of docs/postgresql.md', () => {

@@ -200,8 +200,7 @@ describe('a damaged height in a database', () => {
     const { store, url } = await filled();
     await store.close();
     await asAdmin(url, 'ALTER TABLE flow_store.plan DROP COLUMN heals');
-    const reading = await postgres.open(url, { isReadOnly: true, create: false });
-    expect(reading.healing()).toEqual([]);
+    expect((await postgres.open(url, { isReadOnly: true, create: false })).healing()).toEqual([]);
     const again = await postgres.open(url);
     await again.heal([{ from: 30, to: 31 }]);
     expect(again.healing()).toEqual([{ from: 30, to: 31 }]);

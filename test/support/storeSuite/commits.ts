@@ -23,9 +23,8 @@ export function commitSuite({ name, use }: StoreKind): void {
   describe(`the store on ${name}`, () => {
     const newHome = use();
 
-    const filled = async (blocks: readonly BlockEntry[], home?: StoreHome): Promise<IndexStore> => {
-      return begin((home ?? (await newHome())).open(), blocks[0]?.block.height ?? 1, blocks);
-    };
+    const filled = async (blocks: readonly BlockEntry[], home?: StoreHome): Promise<IndexStore> =>
+      begin((home ?? (await newHome())).open(), blocks[0]?.block.height ?? 1, blocks);
 
     describe('reads what was committed:', () => {
       it('a collection of no transactions, and a body that is cut into chunks', async () => {
@@ -72,9 +71,8 @@ export function commitSuite({ name, use }: StoreKind): void {
       const chain = makeChain(100, [[], [seededCollection('a', 2)], [seededCollection('b', 1)], [], []]);
       const at = (height: number): BlockEntry => chain[height - 100]!;
 
-      const begun = async (home?: StoreHome): Promise<IndexStore> => {
-        return begin((home ?? (await newHome())).open(), 100);
-      };
+      const begun = async (home?: StoreHome): Promise<IndexStore> =>
+        begin((home ?? (await newHome())).open(), 100);
 
       it('may advance over durable blocks alone', async () => {
         const store = await begun();
@@ -136,17 +134,14 @@ export function commitSuite({ name, use }: StoreKind): void {
         ['a block that is no parent of the one above', [unborn, at(103)], /block 103 names the parent/, 103],
         ['a spork below that of the watermark', [at(102)], /not above the one that the watermark/, 102, late],
       ];
-      it.each(wrong)(
-        'refuses %s, and goes on',
-        async (_, blocks, message, latestIndexedHeight = 102, spork) => {
-          const store = await begun();
-          await store.commit(batchOf(at(100), at(101)));
-          const batch = { blocks, latestIndexedHeight, ...(spork && { spork }) };
-          await expect(store.commit(batch)).rejects.toThrow(message);
-          await store.commit(batchOf(at(102)));
-          expect(store.latestIndexedHeight()).toBe(102);
-        },
-      );
+      it.each(wrong)('refuses %s, and goes on', async (_, blocks, message, to = 102, spork) => {
+        const store = await begun();
+        await store.commit(batchOf(at(100), at(101)));
+        const batch = { blocks, latestIndexedHeight: to, ...(spork && { spork }) };
+        await expect(store.commit(batch)).rejects.toThrow(message);
+        await store.commit(batchOf(at(102)));
+        expect(store.latestIndexedHeight()).toBe(102);
+      });
 
       it('is one at a time', async () => {
         const store = await begun();

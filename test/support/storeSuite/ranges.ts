@@ -27,9 +27,8 @@ export function rangeSuite({ name, use }: StoreKind): void {
     const newHome = use();
 
     /** A store whose live range is 180 to 189. */
-    const begun = async (home?: StoreHome): Promise<IndexStore> => {
-      return begin((home ?? (await newHome())).open({ accounts: true }), 180, blocksOf(range(180, 189)));
-    };
+    const begun = async (home?: StoreHome): Promise<IndexStore> =>
+      begin((home ?? (await newHome())).open({ accounts: true }), 180, blocksOf(range(180, 189)));
 
     it.each([0, 1, 2])('that fill a hole can be given up with %i of its heights filled', async (count) => {
       const store = await begun();
@@ -115,36 +114,33 @@ export function rangeSuite({ name, use }: StoreKind): void {
       ['below', range(130, 139), 131, false],
       ['newly below', range(130, 139), 139, true],
       ['newly above', range(110, 119), 119, true],
-    ])(
-      'that do not link to the block %s them are refused, and nothing is written',
-      async (_, its, upTo, isNew) => {
-        const store = await begun();
-        const other = seededCollection('of another chain', 1);
-        const before = isNew ? await store.ranges.run(its) : undefined;
-        await fill(store, chain, range(120, 129));
-        const run = before ?? (await store.ranges.run(its));
-        const blocks: BlockEntry[] = [];
-        for (let height = its.from; height <= upTo; height += 1) {
-          const parentId = blocks.at(-1)?.block.id ?? toIdentifier(Buffer.alloc(32, 5));
-          blocks.push(makeBlock(height, parentId, [other]));
-        }
-        const height = its.from === 130 ? 130 : 120;
-        const parentId = height === 130 ? blocks[0]?.block.parentId : at(119).block.id;
-        const lowerId = height === 130 ? at(129).block.id : blocks.at(-1)?.block.id;
-        const message = `block ${height} names the parent ${parentId}, but the block below it is ${lowerId}`;
-        const failure = run.commit({ blocks, latestIndexedHeight: upTo });
-        await expect(failure).rejects.toBeInstanceOf(BorderError);
-        await expect(failure).rejects.toMatchObject({ height, message: matching(message) });
-        expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
-        await store.ranges.change({ dropped: [its] });
-        const again = await store.ranges.run(its);
-        expect(again.latestBlock()?.id).toBe(height === 130 ? at(129).block.id : undefined);
-        await commitThrough(again, chain, its.to);
-        expect(store.ranges.open()).toEqual([]);
-        expect(store.coverage()).toHaveLength(2);
-        expect(await store.collection(other.id)).toBeUndefined();
-      },
-    );
+    ])('that do not link to the block %s them are refused, and not written', async (_, its, upTo, isNew) => {
+      const store = await begun();
+      const other = seededCollection('of another chain', 1);
+      const before = isNew ? await store.ranges.run(its) : undefined;
+      await fill(store, chain, range(120, 129));
+      const run = before ?? (await store.ranges.run(its));
+      const blocks: BlockEntry[] = [];
+      for (let height = its.from; height <= upTo; height += 1) {
+        const parentId = blocks.at(-1)?.block.id ?? toIdentifier(Buffer.alloc(32, 5));
+        blocks.push(makeBlock(height, parentId, [other]));
+      }
+      const height = its.from === 130 ? 130 : 120;
+      const parentId = height === 130 ? blocks[0]?.block.parentId : at(119).block.id;
+      const lowerId = height === 130 ? at(129).block.id : blocks.at(-1)?.block.id;
+      const message = `block ${height} names the parent ${parentId}, but the block below it is ${lowerId}`;
+      const failure = run.commit({ blocks, latestIndexedHeight: upTo });
+      await expect(failure).rejects.toBeInstanceOf(BorderError);
+      await expect(failure).rejects.toMatchObject({ height, message: matching(message) });
+      expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
+      await store.ranges.change({ dropped: [its] });
+      const again = await store.ranges.run(its);
+      expect(again.latestBlock()?.id).toBe(height === 130 ? at(129).block.id : undefined);
+      await commitThrough(again, chain, its.to);
+      expect(store.ranges.open()).toEqual([]);
+      expect(store.coverage()).toHaveLength(2);
+      expect(await store.collection(other.id)).toBeUndefined();
+    });
 
     it('that fail are remembered with the reason; dropped ones are filled anew, or forgotten', async () => {
       const home = await newHome();

@@ -4,10 +4,8 @@ import type { AccessNetworkDependencies, NodeVersionInfo } from '../../../src/ac
 import type { AccessNetworkOptions } from '../../../src/access/pool/NodePool.js';
 import type { Expectation } from '../../../src/access/pool/identity/nodeIdentity.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { seededRandom } from '../../support/seededRandom.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
+import { seededRandom, RecordingLogger, VirtualClock } from '../../support/index.js';
 import { ScriptedNodes, type NodeScript } from './scriptedNode.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 /** What a node says of itself that is of the spork with this root, and begins there too unless told otherwise. */
 export function version(root: number, nodeRoot = root, sporkId = 'aa'.repeat(32)): NodeVersionInfo {

@@ -106,9 +106,8 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   override async getNodeVersionInfo(): Promise<NodeVersionInfo> {
     await this.#answered('GetNodeVersionInfo');
     const { version } = this.script;
-    if (version === undefined || version === 'unimplemented') {
+    if (version === undefined || version === 'unimplemented')
       throw this.error('unimplemented', 'GetNodeVersionInfo');
-    }
     return version;
   }
 

@@ -157,9 +157,8 @@ describe('a spork that the table does not have', () => {
   it('has its node for foreign, with another block where ours is, only once the claim is found out', async () => {
     const { net, scripts, tells } = await three({ 'b:1': growing(150), 'c:1': growing(150) });
     const blocks = { 'a:1': idOf('8'), 'b:1': WATERMARK.id, 'c:1': WATERMARK.id };
-    for (const name of ['a:1', 'b:1', 'c:1'] as const) {
+    for (const name of ['a:1', 'b:1', 'c:1'] as const)
       scripts[name].blockIdAt = (height) => (height === WATERMARK.height ? blocks[name] : undefined);
-    }
     const stateOf = () => net.states().find(({ endpoint }) => endpoint === 'a:1');
     await tells(['a:1'], 140);
     await clock.advance(8_000);

@@ -18,9 +18,8 @@ describe('the spork table that ships', () => {
   it('covers mainnet without a gap from its first spork to the live one', async () => {
     const table = await readSporkTable(shipped, 'mainnet');
     expect(table.length).toBeGreaterThan(30);
-    for (const [index, { endHeightExclusive }] of table.entries()) {
+    for (const [index, { endHeightExclusive }] of table.entries())
       expect(endHeightExclusive).toBe(table[index + 1]?.rootHeight ?? null);
-    }
     expect(sporkOf(table, 65_264_619)?.name).toBe('mainnet24');
     expect(sporkOf(table, 65_264_618)?.name).toBe('mainnet23');
     expect(sporkOf(table, 500_000_000)?.accessNodes).toEqual(['access.mainnet.nodes.onflow.org:9000']);

@@ -151,9 +151,10 @@ describe('an id', () => {
       expect(await explained(key, working('durable'))).toMatchObject({ kind, key, ...place });
   });
 
-  const inHand = (kind: 'block' | 'collection', id: Identifier): Naming => {
-    return (asked) => (asked === id ? { kind, height: LATEST + 1 } : undefined);
-  };
+  const inHand =
+    (kind: 'block' | 'collection', id: Identifier): Naming =>
+    (asked) =>
+      asked === id ? { kind, height: LATEST + 1 } : undefined;
 
   it('that is missing is being fetched, and one that has come waits for the others', async () => {
     const [lost, come] = [missing.collectionId, idOf('come')];

@@ -2,8 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { heal } from '../../../src/app/line/heal.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { FoundDamage, HeightRange } from '../../../src/storage/index.js';
-import { RecordingLogger, ScrapedMetrics, VirtualClock } from '../../support/index.js';
-import { windowOf } from '../../support/windowOf.js';
+import { RecordingLogger, ScrapedMetrics, VirtualClock, windowOf } from '../../support/index.js';
 
 const FIRST = 100;
 const LAST = 149;

@@ -172,18 +172,19 @@ describe('config', () => {
   });
 });
 
-describe('variables of a Service called fci', () => {
-  const port = 'tcp://10.0.0.1:80';
-  const links = { FCI_PORT: port, FCI_API_PORT: port, FCI_SERVICE_HOST: '10.0.0.1' };
+const port = 'tcp://10.0.0.1:80';
+const links = { FCI_PORT: port, FCI_API_PORT: port, FCI_SERVICE_HOST: '10.0.0.1' };
 
-  it.each([
-    ['start', '--data-dir', '/dev/null/index'],
-    ['status'],
-    ['verify'],
-    ['rewind', '--to', '1', '--yes'],
-    ['config', 'check'],
-    ['doctor', '--access-node', '127.0.0.1:1'],
-  ])('are warned of once by %s, which does what it does without them', async (...args) => {
+it.each([
+  ['start', '--data-dir', '/dev/null/index'],
+  ['status'],
+  ['verify'],
+  ['rewind', '--to', '1', '--yes'],
+  ['config', 'check'],
+  ['doctor', '--access-node', '127.0.0.1:1'],
+])(
+  'variables of a Service called fci are warned of once by %s, which does what it does without them',
+  async (...args) => {
     const environment = { FCI_DATA_DIR: join(scratchDirectory(), 'nowhere') };
     const without = await runInProcess(args, { environment });
     const beside = await runInProcess(args, { environment: { ...environment, ...links } });
@@ -191,8 +192,8 @@ describe('variables of a Service called fci', () => {
     expect(without.err).not.toContain('Ignored');
     expect(beside.err.match(/Ignored environment variables/g)).toHaveLength(1);
     expect(beside.err).toMatch(/^Ignored .*FCI_PORT, FCI_API_PORT, FCI_SERVICE_HOST.*enableServiceLinks: /m);
-  });
-});
+  },
+);
 
 describe('completion', () => {
   const install = (environment: Readonly<Record<string, string>>, ...shell: readonly string[]) =>

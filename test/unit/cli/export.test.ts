@@ -9,8 +9,7 @@ import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { blocksOf, eventually, matching, refusal, RestNode, runInProcess } from '../../support/index.js';
 import { scratchDirectory, ServedChain, smallChain, transactionWith } from '../../support/index.js';
-import { writeReferenceStore, type Ran } from '../../support/index.js';
-import { storeFlags, storePath, withStore } from '../../support/storeDump.js';
+import { writeReferenceStore, storeFlags, storePath, withStore, type Ran } from '../../support/index.js';
 
 const FIRST = 100;
 const LAST = 112;
@@ -212,8 +211,7 @@ describe('a file that was cut', () => {
     ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
   ])('is refused when it %s', async (_, bytes, message) => {
     const path = cutFile(bytes());
-    const refused = await run('--output', path, '--resume');
-    expect(refused).toMatchObject(refusal('usage', message));
+    expect(await run('--output', path, '--resume')).toMatchObject(refusal('usage', message));
     expect(readFileSync(path)).toEqual(bytes());
   });
 

@@ -107,34 +107,30 @@ it.each([
     expect((await run(dataDir, ...line.split(' '))).exit).toBe('usage');
 });
 
-describe('a store that another command reads', () => {
-  it('is waited for, and given up after a while, with the name of the process that holds it', async () => {
-    const dataDir = await directoryWith(FIRST, 8);
-    const results = await Promise.all(
-      [6, 7, 8].map((height) => run(dataDir, 'get', 'block', String(height))),
-    );
-    expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
-    const holder = await open(dataDir);
-    try {
-      const { exit, message } = await run(dataDir, 'get', 'block', '6');
-      expect(exit).toBe('storage');
-      expect(message).toContain('The directory is in use by this process.');
-      // A daemon is recorded there: that it does not answer comes first.
-      const dead = { host: '127.0.0.1', port: 1 };
-      const record = { pid: process.pid, instance: 'a', api: dead, metrics: dead };
-      writeFileSync(join(dataDir, 'daemon.json'), JSON.stringify(record));
-      const words =
-        /^No daemon answers: the one recorded in .* at .*:1 \(ECONNREFUSED\)\. Cannot open .*in use by this/;
-      const commands = [
-        ['get', 'block', '6'],
-        ['export', '--output', join(dataDir, 'x')],
-      ].map((command) => run(dataDir, ...command));
-      for (const recorded of await Promise.all(commands))
-        expect(recorded).toMatchObject(refusal('storage', words));
-    } finally {
-      await holder.close();
-    }
-  });
+it('a store that another command reads is waited for, and given up after a while, with the name of the process that holds it', async () => {
+  const dataDir = await directoryWith(FIRST, 8);
+  const results = await Promise.all([6, 7, 8].map((height) => run(dataDir, 'get', 'block', String(height))));
+  expect(results.map(({ exit }) => exit)).toEqual(['done', 'done', 'done']);
+  const holder = await open(dataDir);
+  try {
+    const { exit, message } = await run(dataDir, 'get', 'block', '6');
+    expect(exit).toBe('storage');
+    expect(message).toContain('The directory is in use by this process.');
+    // A daemon is recorded there: that it does not answer comes first.
+    const dead = { host: '127.0.0.1', port: 1 };
+    const record = { pid: process.pid, instance: 'a', api: dead, metrics: dead };
+    writeFileSync(join(dataDir, 'daemon.json'), JSON.stringify(record));
+    const words =
+      /^No daemon answers: the one recorded in .* at .*:1 \(ECONNREFUSED\)\. Cannot open .*in use by this/;
+    const commands = [
+      ['get', 'block', '6'],
+      ['export', '--output', join(dataDir, 'x')],
+    ].map((command) => run(dataDir, ...command));
+    for (const recorded of await Promise.all(commands))
+      expect(recorded).toMatchObject(refusal('storage', words));
+  } finally {
+    await holder.close();
+  }
 });
 
 describe('forget accounts', () => {

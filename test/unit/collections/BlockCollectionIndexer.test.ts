@@ -6,9 +6,7 @@ import { AbortError } from '../../../src/runtime/index.js';
 import { ParentLinkError } from '../../../src/storage/index.js';
 import type { CommitQueueOptions, SporkRecord, WriteRoom } from '../../../src/storage/index.js';
 import { block, collection, HandClock, HandStore, id, settle } from './meetingHarness.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { counted } from '../../support/scrapedMetrics.js';
-import { windowOf } from '../../support/windowOf.js';
+import { RecordingLogger, counted, windowOf } from '../../support/index.js';
 
 interface Options extends Partial<CommitQueueOptions> {
   readonly windowHeights?: number;

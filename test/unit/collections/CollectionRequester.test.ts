@@ -4,8 +4,7 @@ import { EndpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Identifier } from '../../../src/flow/index.js';
-import { NodesInMemory } from '../../support/nodesInMemory.js';
-import { counted } from '../../support/scrapedMetrics.js';
+import { NodesInMemory, counted } from '../../support/index.js';
 import { failing, HeightsRequester, honestOf, makeCollection, sources } from './sourceHarness.js';
 import type { FakeNode, MadeCollection } from './sourceHarness.js';
 
@@ -63,17 +62,6 @@ describe('asking', () => {
     requests.cancel(2);
     await clock.advance(60_000);
     expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
-  });
-
-  it('gives a slot that is free to the lowest height', async () => {
-    const requests = requester({ concurrency: 1 });
-    for (const [height, { id }] of [[3, one] as const, [2, two] as const, [1, three] as const])
-      requests.request(height, [id]);
-    for (const { transactions } of [one, three, two]) {
-      a.pending[0]!.answer(transactions);
-      await clock.settle();
-    }
-    expect(sink.ids).toEqual(idsOf([one, three, two]));
   });
 });
 
@@ -535,20 +523,18 @@ describe('the slots, which all requesters share,', () => {
   });
 });
 
-describe('a bug in choosing', () => {
-  it('reaches the owner, whoever gave the reason to send, and stops nobody from sending later', async () => {
-    const bug = new TypeError('a bug in the pool');
-    const nodes = new NodesInMemory<FakeNode>([a]);
-    const forHeight = nodes.forHeight.bind(nodes);
-    nodes.forHeight = () => {
-      throw bug;
-    };
-    const requests = requester({}, { nodes });
-    expect(() => requests.request(100, [one.id])).not.toThrow();
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-    nodes.forHeight = forHeight;
-    requests.request(200, [two.id]);
-    expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
-  });
+it('a bug in choosing reaches the owner, whoever gave the reason to send, and stops nobody from sending later', async () => {
+  const bug = new TypeError('a bug in the pool');
+  const nodes = new NodesInMemory<FakeNode>([a]);
+  const forHeight = nodes.forHeight.bind(nodes);
+  nodes.forHeight = () => {
+    throw bug;
+  };
+  const requests = requester({}, { nodes });
+  expect(() => requests.request(100, [one.id])).not.toThrow();
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
+  nodes.forHeight = forHeight;
+  requests.request(200, [two.id]);
+  expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
 });

@@ -125,24 +125,21 @@ describe('the slots of an endpoint', () => {
     expect(take(slots, 'other')).toBe(3);
   });
 
-  it.each(['leaves', 'stays, and history joins later'])(
-    'are not kept for a live range that had to wait and %s',
-    async (fate) => {
-      const slots = new EndpointSlots({ concurrency: 4 });
-      const leave = slots.onFreed('live', () => undefined);
-      const joins = fate === 'leaves' ? slots.onFreed('history', () => undefined) : undefined;
-      take(slots, 'history');
-      take(slots, 'lowest');
-      expect(slots.isFree(NODE, 'lowest')).toBe(false);
-      giveBack(slots, 'lowest');
-      if (fate === 'leaves') leave();
-      // The requester of the range of history has left, and its last call returns.
-      else giveBack(slots, 'history');
-      await Promise.resolve();
-      joins?.();
-      giveBack(slots, 'history');
-      slots.onFreed('history', () => undefined);
-      expect(slots.isFree(NODE, 'history')).toBe(true);
-    },
-  );
+  it.each(['leaves', 'stays as history joins'])('are free when a live range that waited %s', async (fate) => {
+    const slots = new EndpointSlots({ concurrency: 4 });
+    const leave = slots.onFreed('live', () => undefined);
+    const joins = fate === 'leaves' ? slots.onFreed('history', () => undefined) : undefined;
+    take(slots, 'history');
+    take(slots, 'lowest');
+    expect(slots.isFree(NODE, 'lowest')).toBe(false);
+    giveBack(slots, 'lowest');
+    if (fate === 'leaves') leave();
+    // The requester of the range of history has left, and its last call returns.
+    else giveBack(slots, 'history');
+    await Promise.resolve();
+    joins?.();
+    giveBack(slots, 'history');
+    slots.onFreed('history', () => undefined);
+    expect(slots.isFree(NODE, 'history')).toBe(true);
+  });
 });

@@ -4,8 +4,7 @@ import type { ExecutionDataIndexerOptions } from '../../../src/collections/execu
 import { UpstreamError } from '../../../src/access/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../../src/flow/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
-import { NodesInMemory } from '../../support/nodesInMemory.js';
-import { counted } from '../../support/scrapedMetrics.js';
+import { NodesInMemory, counted } from '../../support/index.js';
 import { FAILURES, makeBlock, methodsOf, RecordedNodes, sources } from './sourceHarness.js';
 import type { FakeNode, FakeStream, MadeBlock } from './sourceHarness.js';
 

@@ -9,9 +9,7 @@ import type { Clock, Timer } from '../../../src/runtime/index.js';
 import type { BlockEntry, SporkRecord, StoreMeta } from '../../../src/storage/index.js';
 import type { CommitBatch } from '../../../src/storage/port/RangeStore.js';
 import { applyCommit } from '../../../src/storage/records/book/applyCommit.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
-import { counted } from '../../support/scrapedMetrics.js';
-import { windowOf } from '../../support/windowOf.js';
+import { MemoryIndexStore, counted, windowOf } from '../../support/index.js';
 
 export function id(name: string): Identifier {
   return Buffer.from(name.padEnd(32, '.')).toString('hex') as Identifier;

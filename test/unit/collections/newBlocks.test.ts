@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Identifier } from '../../../src/flow/index.js';
+import type { Random } from '../../../src/runtime/index.js';
 import { seededRandom } from '../../support/seededRandom.js';
 import { asking, honestOf, makeCollection, sources } from './sourceHarness.js';
 import type { FakeCall, HeightsRequester, MadeCollection } from './sourceHarness.js';
@@ -109,6 +110,25 @@ describe('the collections of a new block', () => {
     // A block is as late as its latest collection: of many, hardly one may be left to the long pauses.
     expect(at(lateMs, 0.999)).toBeLessThanOrEqual(100);
     expect(callsEach).toBeLessThanOrEqual(2.5);
+  });
+
+  it('come as soon with a node beside theirs that takes its time to answer, in about as many calls', async () => {
+    const lags = (random: Random) => () => {
+      const lagMs = (): number => 46 - 85 * Math.log(1 - random.next());
+      return { 'a:9000': lagMs(), 'b:9000': lagMs() };
+    };
+    await follow(asking({ clock, sink, window }, a), 60, lags(seededRandom(1)));
+    const alone = await follow(asking({ clock, sink, window }, a), 100, lags(seededRandom(2)));
+    Object.assign(b, {
+      latencyMs: 100,
+      onCall: (call: FakeCall) => void clock.setTimer(99, () => serve(call)),
+    });
+    const requests = asking({ clock, sink, window }, a, b);
+    await follow(requests, 60, lags(seededRandom(1)));
+    const both = await follow(requests, 100, lags(seededRandom(2)));
+    expect(at(both.lateMs, 0.5)).toBeLessThanOrEqual(at(alone.lateMs, 0.5) + 30);
+    expect(at(both.lateMs, 0.95)).toBeLessThanOrEqual(at(alone.lateMs, 0.95) + 60);
+    expect(both.callsEach).toBeLessThanOrEqual(alone.callsEach + 0.5);
   });
 
   it('are asked for at once again when the node has come to have them at once', async () => {

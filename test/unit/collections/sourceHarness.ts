@@ -13,12 +13,9 @@ import { ZERO_ID } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { abortReason, unlessAborted, type Clock } from '../../../src/runtime/index.js';
-import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { makeBlock as storedBlock, seededCollection, transactionIdsOf } from '../../support/storeBlocks.js';
-import { transactionsOf } from '../../support/storeBlocks.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import { windowOf } from '../../support/windowOf.js';
+import { NodeInMemory, NodesInMemory, RecordingLogger } from '../../support/index.js';
+import { makeBlock as storedBlock, seededCollection, transactionIdsOf } from '../../support/index.js';
+import { transactionsOf, VirtualClock, windowOf } from '../../support/index.js';
 
 export interface MadeCollection {
   readonly id: Identifier;

@@ -1,10 +1,9 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { MissingCollectionQueue, watchForOffChainBlocks } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { VirtualClock, windowOf } from '../../support/index.js';
 import { block, id } from './meetingHarness.js';
 import { FakeNode } from './sourceHarness.js';
-import { windowOf } from '../../support/windowOf.js';
 
 const GIVER = 'a:9000';
 

@@ -72,17 +72,14 @@ describe('a seeded chain', () => {
 describe('what is odd', () => {
   const blocksOf = (kind: OddKind): GeneratedBlock[] => mixedBlocks.filter(({ odd }) => odd.includes(kind));
 
-  it.each(oddKinds.filter((kind) => kind !== 'bigCollection'))(
-    '%s comes exactly once in N heights',
-    (kind) => {
-      const every = mixed.profile.odd[kind] ?? 0;
-      expect(every).toBeGreaterThan(0);
-      const heights = blocksOf(kind).map(({ height }) => height);
-      expect(heights.length).toBeGreaterThanOrEqual(Math.max(1, Math.floor(HEIGHTS / every) - 1));
-      for (const [index, height] of heights.slice(1).entries())
-        expect(height - (heights[index] ?? 0)).toBe(every);
-    },
-  );
+  it.each(oddKinds.filter((kind) => kind !== 'bigCollection'))('%s comes once in N heights', (kind) => {
+    const every = mixed.profile.odd[kind] ?? 0;
+    expect(every).toBeGreaterThan(0);
+    const heights = blocksOf(kind).map(({ height }) => height);
+    expect(heights.length).toBeGreaterThanOrEqual(Math.max(1, Math.floor(HEIGHTS / every) - 1));
+    for (const [index, height] of heights.slice(1).entries())
+      expect(height - (heights[index] ?? 0)).toBe(every);
+  });
 
   const signatures = (tx: Transaction) => [...tx.payloadSignatures, ...tx.envelopeSignatures];
   const isOf: Partial<Record<OddKind, (tx: Transaction) => boolean>> = {
@@ -122,23 +119,21 @@ describe('what is odd', () => {
   });
 });
 
-describe('a chain of hashed ids', () => {
-  const chain = new ChainGenerator({ hashedIds: true, seed: 7, rootHeight: 500 });
-  const prover = new BlockProver({ chainId: chain.chainId });
-  const full = (block: GeneratedBlock): Buffer =>
-    Buffer.concat([block.encoded, block.hashed?.extras ?? Buffer.alloc(0)]);
+const chain = new ChainGenerator({ hashedIds: true, seed: 7, rootHeight: 500 });
+const prover = new BlockProver({ chainId: chain.chainId });
+const full = (block: GeneratedBlock): Buffer =>
+  Buffer.concat([block.encoded, block.hashed?.extras ?? Buffer.alloc(0)]);
 
-  it('finds a block by its id, an orphan as well, which is proven too', () => {
-    const orphan = chain.block(530, 'orphan');
-    expect(chain.sporkId).toBe(chain.blockId(500));
-    expect(orphan.id).not.toBe(chain.blockId(530));
-    expect(orphan.parentId).toBe(chain.blockId(529));
-    expect(prover.prove(full(orphan)).kind).toBe('proven');
-    expect(chain.ids.locate(identifierBytes(chain.blockId(530)))).toEqual({ height: 530, fork: 'chain' });
-    chain.ids.idAt(530, 'orphan');
-    expect(chain.ids.locate(identifierBytes(orphan.id))).toEqual({ height: 530, fork: 'orphan' });
-    expect(chain.ids.locate(Buffer.alloc(32))).toBeUndefined();
-  });
+it('a chain of hashed ids finds a block by its id, an orphan as well, which is proven too', () => {
+  const orphan = chain.block(530, 'orphan');
+  expect(chain.sporkId).toBe(chain.blockId(500));
+  expect(orphan.id).not.toBe(chain.blockId(530));
+  expect(orphan.parentId).toBe(chain.blockId(529));
+  expect(prover.prove(full(orphan)).kind).toBe('proven');
+  expect(chain.ids.locate(identifierBytes(chain.blockId(530)))).toEqual({ height: 530, fork: 'chain' });
+  chain.ids.idAt(530, 'orphan');
+  expect(chain.ids.locate(identifierBytes(orphan.id))).toEqual({ height: 530, fork: 'orphan' });
+  expect(chain.ids.locate(Buffer.alloc(32))).toBeUndefined();
 });
 
 it('a chain with a committee serves it with the names that recorded nodes gave the fields', () => {

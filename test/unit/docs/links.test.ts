@@ -31,8 +31,7 @@ describe.each(pages.map((page) => [page.file, page] as const))('%s', (file, page
   });
 
   it('begins with its only title, and holds nothing but Markdown', () => {
-    const titles = page.headings().filter(({ depth }) => depth === 1);
-    expect(titles).toHaveLength(1);
+    expect(page.headings().filter(({ depth }) => depth === 1)).toHaveLength(1);
     expect([page.prose.trimStart().startsWith('# '), page.tags()]).toEqual([true, []]);
   });
 });

@@ -6,12 +6,9 @@ import { isAbort } from '../../../src/runtime/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import type { FinalizedBlocksOptions } from '../../../src/finality/index.js';
 import type { ChainDependencies } from '../../../src/finality/ports.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { seededRandom, RecordingLogger, VirtualClock, windowOf } from '../../support/index.js';
 import type { BlockHead } from '../../../src/storage/index.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from './fakeAccessNodes.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
-import { windowOf } from '../../support/windowOf.js';
 
 class Tally {
   readonly counts: Record<string, number> = {};

@@ -8,9 +8,8 @@ import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere, type Verdicts } from '../../support/certificates.js';
 import type { FakeAccessNode } from './fakeAccessNodes.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
+import { MemoryIndexStore, counted } from '../../support/index.js';
 import { recordedBlocks, recordedSnapshot } from '../../support/proofData.js';
-import { counted } from '../../support/scrapedMetrics.js';
 import { World } from './bench.js';
 
 // Of the recorded network: blocks 42 to 52 and 274 to 283 of its first epoch, and 385 to 399 about its end at 390. The
@@ -323,9 +322,8 @@ describe('FinalityProver', () => {
   it('says which certificate is invalid, warns once, and goes on with the next block', async () => {
     const proving = await proved([274, 279], {
       change: (its) => {
-        for (const height of [280, 281]) {
+        for (const height of [280, 281])
           its.change(height, { parentVoterSigData: flipped(headerAt(height).parentVoterSigData) });
-        }
       },
     });
     await proving.reaches(280);

@@ -9,18 +9,15 @@ describe('blocks that do not fit', () => {
   it.each([
     ['wrong_height', 'lied'],
     ['malformed', 'failing'],
-  ] as const)(
-    'are refused, counted, held against their node and asked elsewhere: %s',
-    async (reason, fault) => {
-      const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
-      const block = world.chain.block(104);
-      world.node('liar').odd.set(103, reason === 'malformed' ? reason : { block, status: 'finalized' });
-      await reading.moveHead(105, 400);
-      expect(reading.available()).toEqual(range(101, 105));
-      expect(world.invalidBlocks.counts).toEqual({ [reason]: 1 });
-      expect(world.nodes.faults()).toEqual([`liar ${fault}`]);
-    },
-  );
+  ] as const)('are refused, counted, held against the node, asked elsewhere: %s', async (reason, fault) => {
+    const { world, reading } = reads({ window: 10 }, 'liar', 'honest');
+    const block = world.chain.block(104);
+    world.node('liar').odd.set(103, reason === 'malformed' ? reason : { block, status: 'finalized' });
+    await reading.moveHead(105, 400);
+    expect(reading.available()).toEqual(range(101, 105));
+    expect(world.invalidBlocks.counts).toEqual({ [reason]: 1 });
+    expect(world.nodes.faults()).toEqual([`liar ${fault}`]);
+  });
 
   describe('at the tip, where no child is known', () => {
     const streamLie = (world: World, name: string) => {
@@ -113,6 +110,27 @@ describe('blocks that do not fit', () => {
       expect(reading.blocks.heldUpBy()).toBeUndefined();
       expect(reading.replaced).toEqual([]);
       expect(world.nodes.faults()).toEqual(['liar lied']);
+    });
+
+    it.each<readonly [string, lateMs: readonly number[], withinMs: number, callsEach: number]>([
+      ['it streamed later itself', [20, 0], 20, 1],
+      ['it is late, and asked again every 100 ms', [0, 300], 400, 4],
+      ['of two others the first is late', [0, 300, 0], 0, 2],
+    ])('hands a block out as soon as another node has it: %s', async (_, lateMs, withinMs, callsEach) => {
+      const { world, reading } = reads({ window: 10 }, ...['a', 'b', 'c'].slice(0, lateMs.length));
+      await reading.moveHead(101);
+      for (const height of range(102, 110)) {
+        for (const [place, node] of world.nodes.all.entries())
+          world.clock.setTimer(lateMs[place]!, () => node.advance(height));
+        await world.clock.advance(0);
+        reading.head = height;
+        reading.heights.moved();
+        reading.blocks.notify();
+        await world.clock.advanceUntil(() => reading.available().includes(height), withinMs + 1);
+        await world.clock.advance(800);
+        await reading.makeDurable(height);
+      }
+      expect(calls(world)).toBeLessThanOrEqual(10 * callsEach);
     });
 
     it.each([

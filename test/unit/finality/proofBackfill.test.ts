@@ -59,9 +59,8 @@ class Backfill extends World {
   }
 
   proves(from: number, to: number, name = 'a'): void {
-    for (const height of range(from, to)) {
+    for (const height of range(from, to))
       this.node(name).odd.set(height, { block: { ...this.chain.block(height), proof }, status: 'sealed' });
-    }
   }
 }
 

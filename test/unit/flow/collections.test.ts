@@ -6,7 +6,7 @@ import { toIdentifier, transactionId, VerificationMemory } from '../../../src/fl
 import { verifyBlockCollections, verifyCollection, WireError, ZERO_ID } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier, Transaction } from '../../../src/flow/index.js';
 import { type InvalidCollectionReason } from '../../../src/flow/verification/InvalidCollectionError.js';
-import { choices, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
+import { choices, inHex, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
 
 const collection = fc.array(transaction, { maxLength: 5 });
 
@@ -32,17 +32,16 @@ describe('collections', () => {
         const id = idOf(wires);
         const verified = verifyCollection(id, wires);
         expect(verified.id).toBe(id);
-        expect(Buffer.from(verified.encoded)).toEqual(Buffer.from(encodeFullCollection(wires)));
-        expect(Buffer.from(verified.transactionIds)).toEqual(Buffer.concat(wires.map(transactionId)));
-        const ranges = wires.map((_, index) =>
-          Buffer.from(verified.encoded).subarray(
-            verified.ranges[2 * index],
-            verified.ranges[2 * index]! + verified.ranges[2 * index + 1]!,
-          ),
-        );
-        expect(ranges).toEqual(wires);
-        expect(verified.ranges).toHaveLength(2 * wires.length);
-        expect(splitCollection(verified.encoded)).toEqual(wires);
+        const { encoded, ranges, transactionIds } = verified;
+        const ids = Buffer.concat(wires.map(transactionId));
+        expect(inHex([encoded, transactionIds])).toEqual(inHex([encodeFullCollection(wires), ids]));
+        const located = wires.map((_, index) => {
+          const from = ranges[2 * index]!;
+          return encoded.subarray(from, from + ranges[2 * index + 1]!);
+        });
+        expect(inHex(located)).toEqual(inHex(wires));
+        expect(ranges).toHaveLength(2 * wires.length);
+        expect(inHex(splitCollection(encoded))).toEqual(inHex(wires));
       }),
       { numRuns: 30 },
     );
@@ -56,16 +55,13 @@ describe('collections', () => {
           choose(3) === 0 ? encodeTransaction(tx) : scrambled(transactionFields(tx), choose),
         );
         for (const wires of [canonical, some]) {
-          expect(splitCollection(verifyCollection(idOf(canonical), wires).encoded)).toEqual(canonical);
+          const stored = verifyCollection(idOf(canonical), wires).encoded;
+          expect(inHex(splitCollection(stored))).toEqual(inHex(canonical));
           // Not at the front of its memory, like a body that the store gives.
           const encoded = Buffer.concat([Buffer.from('before'), encodeFullCollection(wires)]).subarray(6);
           const found = identifyTransactions(encoded);
-          expect(found.map((each) => Buffer.from(each.encoded))).toEqual(
-            wires.map((wire) => Buffer.from(wire)),
-          );
-          expect(found.map((each) => each.id)).toEqual(
-            canonical.map((wire) => toIdentifier(transactionId(wire))),
-          );
+          expect(inHex(found.map((each) => each.encoded))).toEqual(inHex(wires));
+          expect(found.map(({ id }) => id)).toEqual(inHex(canonical.map(transactionId)));
         }
       }),
       { numRuns: 30 },

@@ -49,8 +49,7 @@ describe('RequestFields', () => {
 
   it('refuses what is no message', () => {
     const many = Buffer.from('0a00'.repeat(100_001), 'hex');
-    for (const bytes of [[0x0a, 32, 1], [0x08], [0x0f], [0x00, 0x01], many]) {
+    for (const bytes of [[0x0a, 32, 1], [0x08], [0x0f], [0x00, 0x01], many])
       expect(() => new RequestFields(Buffer.from(bytes))).toThrow(WireError);
-    }
   });
 });

@@ -6,7 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { collectionIdOf, decodeTransaction, encodeTransaction } from '../../../src/flow/index.js';
 import { transactionId, WireError } from '../../../src/flow/index.js';
 import type { Transaction, TransactionSignature } from '../../../src/flow/index.js';
-import { choices, loadMessages, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
+import { choices, inHex, loadMessages, scrambled, transaction } from '../../support/flowWire.js';
+import { transactionFields } from '../../support/flowWire.js';
 
 const hex = (text: string): Buffer => Buffer.from(text, 'hex');
 
@@ -157,12 +158,12 @@ describe('decoding and encoding transactions', () => {
       fc.property(transaction, choices, (tx, choose) => {
         const canonical = encodeTransaction(tx);
         for (const wire of [canonical, scrambled(transactionFields(tx), choose)]) {
-          expect(decodeTransaction(wire)).toEqual(tx);
-          expect(encodeTransaction(decodeTransaction(wire))).toEqual(canonical);
+          expect(inHex(decodeTransaction(wire))).toEqual(inHex(tx));
+          expect(inHex(encodeTransaction(decodeTransaction(wire)))).toBe(inHex(canonical));
           const theirs = TransactionMessage.decode(wire);
           const options = { longs: String, defaults: true, bytes: Buffer };
-          expect(TransactionMessage.toObject(theirs, options)).toEqual(asMessage(tx));
-          expect(decodeTransaction(TransactionMessage.encode(theirs).finish())).toEqual(tx);
+          expect(inHex(TransactionMessage.toObject(theirs, options))).toEqual(inHex(asMessage(tx)));
+          expect(inHex(decodeTransaction(TransactionMessage.encode(theirs).finish()))).toEqual(inHex(tx));
         }
       }),
       { numRuns: 60 },

@@ -78,32 +78,29 @@ describe('JobConsumer', () => {
     ['the hook after it has moved', 1, ['pre 1'], { hooks: { post: boom } }],
     ['the write of progress', 0, ['pre 1'], { progress: unwritable() }],
     ['the read of a job', 1, ['pre 1', 'post 1'], { read: (index) => (index === 3 ? boom() : jobAt(index)) }],
-  ])(
-    'an unknown error of %s reaches the owner: nothing more is handed out or accounted for, and a stop waits',
-    async (_, progress, hooks, options) => {
-      const told: string[] = [];
-      const bench = await new Bench({
-        maxProcessing: 2,
-        ...options,
-        hooks: {
-          pre: ({ index }) => void told.push(`pre ${index}`),
-          post: ({ index }) => void told.push(`post ${index}`),
-          ...options.hooks,
-        },
-      }).start();
-      const owner = expect(bench.consumer.done).rejects.toThrow('boom');
-      await bench.push(1, 2, 3);
-      await bench.finish(1);
-      await owner;
-      await bench.push(4);
-      expect(bench.called).toEqual([1, 2]);
-      const stopped = bench.consumer.stop();
-      await bench.finish(2);
-      await stopped;
-      expect(told).toEqual(hooks);
-      expect(bench.P).toBe(progress);
-    },
-  );
+  ])('an unknown error of %s reaches the owner, and nothing goes on', async (_, progress, hooks, options) => {
+    const told: string[] = [];
+    const bench = await new Bench({
+      maxProcessing: 2,
+      ...options,
+      hooks: {
+        pre: ({ index }) => void told.push(`pre ${index}`),
+        post: ({ index }) => void told.push(`post ${index}`),
+        ...options.hooks,
+      },
+    }).start();
+    const owner = expect(bench.consumer.done).rejects.toThrow('boom');
+    await bench.push(1, 2, 3);
+    await bench.finish(1);
+    await owner;
+    await bench.push(4);
+    expect(bench.called).toEqual([1, 2]);
+    const stopped = bench.consumer.stop();
+    await bench.finish(2);
+    await stopped;
+    expect(told).toEqual(hooks);
+    expect(bench.P).toBe(progress);
+  });
 
   describe('with a progress that its owner moves', () => {
     async function owned() {

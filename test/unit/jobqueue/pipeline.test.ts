@@ -130,26 +130,24 @@ describe('JobConsumer, run', () => {
   });
 });
 
-describe('runPipeline', () => {
-  /** A stage that notes when it is told to stop, and then takes its time. */
-  function stage(name: string, log: string[]): PipelineStage {
-    return {
-      run: async (signal) => {
-        await new Promise((resolve) => signal.addEventListener('abort', resolve));
-        log.push(`${name} stops`);
-        await settle();
-        log.push(`${name} stopped`);
-      },
-    };
-  }
+/** A stage that notes when it is told to stop, and then takes its time. */
+function stage(name: string, log: string[]): PipelineStage {
+  return {
+    run: async (signal) => {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      log.push(`${name} stops`);
+      await settle();
+      log.push(`${name} stopped`);
+    },
+  };
+}
 
-  it('stops the others when one fails, one after the other, and rejects with its error', async () => {
-    const log: string[] = [];
-    const broken: PipelineStage = { run: () => Promise.reject(new Error('broken')) };
-    const ended = runPipeline([stage('a', log), broken, stage('c', log)], new AbortController().signal);
-    await expect(ended).rejects.toThrow('broken');
-    expect(log).toEqual(['a stops', 'a stopped', 'c stops', 'c stopped']);
-  });
+it('runPipeline stops the others when one fails, one after the other, and rejects with its error', async () => {
+  const log: string[] = [];
+  const broken: PipelineStage = { run: () => Promise.reject(new Error('broken')) };
+  const ended = runPipeline([stage('a', log), broken, stage('c', log)], new AbortController().signal);
+  await expect(ended).rejects.toThrow('broken');
+  expect(log).toEqual(['a stops', 'a stopped', 'c stops', 'c stopped']);
 });
 
 it('the example of the guide runs', async () => {

@@ -161,9 +161,8 @@ describe('a certificate', () => {
     const good = signed([0, 1, 2, 3, 4]);
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 120 }), (junk) => {
-        for (const part of [{ voterIndices: junk }, { voterSigData: junk }]) {
+        for (const part of [{ voterIndices: junk }, { voterSigData: junk }])
           expect(verdictOf({ ...good, ...part }, committee).valid).toBe(false);
-        }
       }),
       { numRuns: 40 },
     );
@@ -180,20 +179,18 @@ describe('a certificate', () => {
   });
 });
 
-describe('the rule of finality', () => {
-  const valid = { valid: true, signers: 2, weight: 200, threshold: 134 } as const;
-  const run = recordedBlocks().filter(({ height }) => height <= 52);
+const valid = { valid: true, signers: 2, weight: 200, threshold: 134 } as const;
+const run = recordedBlocks().filter(({ height }) => height <= 52);
 
-  it('refuses an invalid certificate, one of another view, and blocks that are no chain', async () => {
-    expect(await provenFinal(run, () => ({ valid: false, reason: 'forged' }))).toEqual({
-      ...{ kind: 'refused', height: 52, reason: 'forged' },
-    });
-    const last = run.at(-1)!;
-    for (const change of [{ parentView: last.parentView - 1 }, { parentId: last.id }]) {
-      const verdict = await provenFinal([...run.slice(0, -1), { ...last, ...change }], () => valid);
-      expect(verdict).toMatchObject({ kind: 'refused', height: 52 });
-    }
+it('the rule of finality refuses an invalid certificate, one of another view, and blocks that are no chain', async () => {
+  expect(await provenFinal(run, () => ({ valid: false, reason: 'forged' }))).toEqual({
+    ...{ kind: 'refused', height: 52, reason: 'forged' },
   });
+  const last = run.at(-1)!;
+  for (const change of [{ parentView: last.parentView - 1 }, { parentId: last.id }]) {
+    const verdict = await provenFinal([...run.slice(0, -1), { ...last, ...change }], () => valid);
+    expect(verdict).toMatchObject({ kind: 'refused', height: 52 });
+  }
 });
 
 it('the thread of certificates gives each question its answer, takes so many at once, rejects what waits when it ends or fails, and starts again', async () => {

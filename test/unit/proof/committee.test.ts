@@ -25,8 +25,7 @@ describe('the id of a result', () => {
   const modernIds = new Set(modern.resultIDs);
 
   it('binds every kind of service event', () => {
-    const bound = block.results.map((result) => executionResultId(result, modernIds));
-    expect(bound).toEqual([...modernIds]);
+    expect(block.results.map((result) => executionResultId(result, modernIds))).toEqual([...modernIds]);
     const types = block.results.flatMap(({ serviceEvents }) => serviceEvents.map(({ type }) => type));
     expect(new Set(types).size).toBe(7);
   });
@@ -173,9 +172,8 @@ describe('the protocol state of a block', () => {
     expect(readProtocolState(JSON.stringify(recordedSnapshot()), id)).toEqual({
       ...{ ok: false, reason: 'the snapshot does not have this protocol state' },
     });
-    for (const junk of ['', 'null', '7', '{}', '{ "SealingSegment": null }']) {
+    for (const junk of ['', 'null', '7', '{}', '{ "SealingSegment": null }'])
       expect(readProtocolState(junk, id).ok).toBe(false);
-    }
   });
 
   it('is all that is read of a snapshot, whatever a node sends around it', () => {
@@ -184,9 +182,8 @@ describe('the protocol state of a block', () => {
     expect(readProtocolState('[{'.repeat(1_000_000) + whole, known).ok).toBe(true);
     const from = whole.indexOf(`"${known}":`);
     // A text without an end, full of escaped quotes, ends as soon as any other.
-    for (const [cut, more] of [[from], [from + 200], [from + 67, '{"' + '\\"'.repeat(500_000)]] as const) {
+    for (const [cut, more] of [[from], [from + 200], [from + 67, '{"' + '\\"'.repeat(500_000)]] as const)
       expect(readProtocolState(whole.slice(0, cut) + (more ?? ''), known).ok).toBe(false);
-    }
   });
 
   const weights = new Map([[2 ** 41, 1]]).set(2 ** 40, 5).set(2, 300);

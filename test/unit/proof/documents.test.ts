@@ -73,8 +73,7 @@ describe('a document that ends by a certificate', () => {
     expect(check(changed({}))).toEqual([
       expect.stringMatching(`^${block}, with ${guarantees.length} collections, is final$`),
     ]);
-    const verdict = checkDocument(changed({}), undefined, verify);
-    expect(verdict).toMatchObject({ ok: true, from: trusted });
+    expect(checkDocument(changed({}), undefined, verify)).toMatchObject({ ok: true, from: trusted });
   });
 
   it('proves a collection of the block too, and its transactions where they are asked for', () => {

@@ -219,9 +219,7 @@ describe('a block in full form', () => {
     const message = fullBlockMessage(newest);
     const id = message.subarray(0, 34);
     const height = new WireWriter().number(3, 7).finish();
-    for (const again of [id, height]) {
-      expect(() => prove(Buffer.concat([message, again]))).toThrow(WireError);
-    }
+    for (const again of [id, height]) expect(() => prove(Buffer.concat([message, again]))).toThrow(WireError);
   });
 
   it('is the same whatever copies a node leaves out', () => {

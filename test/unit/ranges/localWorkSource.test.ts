@@ -2,12 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { countHeights, LocalWorkSource, type RangeJob } from '../../../src/ranges/index.js';
 import { FAILURES_BEFORE_DISPUTE } from '../../../src/ranges/plans.js';
-import { seededRandom } from '../../support/seededRandom.js';
+import { seededRandom, MemoryIndexStore, RecordingLogger, VirtualClock } from '../../support/index.js';
 import { joined, type HeightRange } from '../../../src/storage/index.js';
-import { MemoryIndexStore } from '../../support/memoryIndexStore.js';
 import { MemoryRanges } from '../../support/memoryRanges.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
 
 const LIVE = { from: 100, to: 120 };
 const ALL = { from: 0, to: 99, order: 'newest' } as const;

@@ -3,8 +3,7 @@ import { countWorkers, RangeRunner } from '../../../src/ranges/index.js';
 import type { RangeJob, RangeLine, RangeOutcome, WorkSource } from '../../../src/ranges/index.js';
 import { RangeLostError, StorageError } from '../../../src/storage/index.js';
 import type { FoundDamage, RangeStore } from '../../../src/storage/index.js';
-import { RecordingLogger } from '../../support/recordingLogger.js';
-import { VirtualClock } from '../../support/virtualClock.js';
+import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 const clock = new VirtualClock();
 
@@ -154,20 +153,17 @@ describe('the runner of ranges', () => {
     },
   };
 
-  it.each(Object.entries(losses))(
-    'gives back a range that it learns to have lost %s, and goes on',
-    async (_, lose) => {
-      const { controllers, lines, said, end } = setUp(1, (line, from) => {
-        if (from === 0) lose(line);
-      });
-      while (!said.includes('0 released')) await settle();
-      lines.get(1)!.end({ kind: 'published' });
-      await settle();
-      expect(said).toEqual(['0 released', '1 succeeded']);
-      expect(controllers.get(0)!.signal.aborted).toBe(false);
-      await end();
-    },
-  );
+  it.each(Object.entries(losses))('gives back a range that it has lost %s, and goes on', async (_, lose) => {
+    const { controllers, lines, said, end } = setUp(1, (line, from) => {
+      if (from === 0) lose(line);
+    });
+    while (!said.includes('0 released')) await settle();
+    lines.get(1)!.end({ kind: 'published' });
+    await settle();
+    expect(said).toEqual(['0 released', '1 succeeded']);
+    expect(controllers.get(0)!.signal.aborted).toBe(false);
+    await end();
+  });
 
   it('ends with a bug, also where the range was lost or given back before it shows', async () => {
     for (const when of ['before', 'after', 'while it begins', 'while it closes']) {

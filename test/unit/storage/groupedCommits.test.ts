@@ -13,9 +13,9 @@ const chainOf = (seed: string, bytes = 200): BlockEntry[] =>
 const chain = chainOf('g');
 
 /** A store from height 41 to 50, whose writes can be held back and counted. */
-async function liveStore(blocks = chain, accounts = false) {
+async function liveStore(blocks = chain) {
   const database = new MemoryDatabase();
-  const store = await storeOver(database, accounts);
+  const store = await storeOver(database, false);
   await store.initialise(metaFrom(LIVE, { sporks: metaFrom(1).sporks }));
   await store.commit({ blocks: blocksIn(blocks, { from: LIVE, to: 50 }), latestIndexedHeight: 50 });
   const runOf = (from: number, to: number): Promise<RangeStore> => store.ranges.run({ from, to });
@@ -44,22 +44,19 @@ async function liveStore(blocks = chain, accounts = false) {
   return { database, store, runOf, duringWrite };
 }
 
-async function wholeDigest(accounts: boolean, to = LAST): Promise<string> {
-  return digestOf(await begin(storeOver(new MemoryDatabase(), accounts), 1, blocksIn(chain, range(1, to))));
-}
+const evidence = evidenceOf(chain[LIVE - 1]!, true);
+type Live = Awaited<ReturnType<typeof liveStore>>;
 
-describe('a write that fails', () => {
-  const evidence = evidenceOf(chain[LIVE - 1]!, true);
-  type Live = Awaited<ReturnType<typeof liveStore>>;
-
-  it.each<[string, (live: Live) => Promise<unknown>]>([
-    ['blocks of the live range', ({ store }) => commitThrough(store, chain, 55)],
-    ['blocks of history', async ({ runOf }) => commitThrough(await runOf(1, 10), chain, 5)],
-    ['plans', ({ store }) => store.ranges.change({ plans: [] })],
-    ['what finality rests on', ({ store }) => store.keepEvidence(evidence)],
-    ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
-    ['a rewind', ({ store }) => store.rewind(45)],
-  ])('is the last one, told once to whoever ends the process, whatever it wrote: %s', async (_, write) => {
+it.each<[string, (live: Live) => Promise<unknown>]>([
+  ['blocks of the live range', ({ store }) => commitThrough(store, chain, 55)],
+  ['blocks of history', async ({ runOf }) => commitThrough(await runOf(1, 10), chain, 5)],
+  ['plans', ({ store }) => store.ranges.change({ plans: [] })],
+  ['what finality rests on', ({ store }) => store.keepEvidence(evidence)],
+  ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
+  ['a rewind', ({ store }) => store.rewind(45)],
+])(
+  'a write that fails is the last one, told once to whoever ends the process, whatever it wrote: %s',
+  async (_, write) => {
     const live = await liveStore();
     const failures: unknown[] = [];
     live.store.onFailed((error) => failures.push(error));
@@ -77,8 +74,8 @@ describe('a write that fails', () => {
     const { writes: after, openBatches } = live.database;
     expect([after, openBatches.size, live.store.latestIndexedHeight()]).toEqual([writes, 0, latest]);
     expect(failures).toEqual([failure]);
-  });
-});
+  },
+);
 
 it('a removal ends with the store, which nobody takes for a bug while the process stops, and the next open finishes it', async () => {
   const { database, runOf, store } = await liveStore();
@@ -130,11 +127,11 @@ describe('commits that come while a write is under way', () => {
       keys.some((key) => key.startsWith(`10${height.toString(16).padStart(16, '0')}`));
     expect([20, 21, 25, 30, 31].filter(hasBlock)).toEqual([20, 31]);
     await store.ranges.change({ dropped: [{ from: 21, to: 30 }] });
-    const again = await runOf(21, 30);
-    await commitThrough(again, chain, 30);
+    await commitThrough(await runOf(21, 30), chain, 30);
     await commitThrough(await runOf(1, 10), chain, 10);
     await store.ranges.change({ plans: [] });
-    expect(await digestOf(store)).toBe(await wholeDigest(false, 52));
+    const whole = begin(storeOver(new MemoryDatabase(), false), 1, blocksIn(chain, range(1, 52)));
+    expect(await digestOf(store)).toBe(await digestOf(await whole));
   });
 
   it('are several writes where they are large', async () => {

@@ -22,9 +22,8 @@ async function olderStore(path: string, version: 1 | 2): Promise<Entries> {
   const stores = JSON.parse(readFileSync(file, 'utf8')) as Readonly<Record<string, Entries>>;
   const entries = stores[version] ?? [];
   await withRawDatabase(path, async (database) => {
-    for (const [key, value] of entries) {
+    for (const [key, value] of entries)
       await database.put(Buffer.from(key, 'hex'), Buffer.from(value, 'hex'));
-    }
   });
   return entries;
 }

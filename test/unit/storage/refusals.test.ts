@@ -96,13 +96,10 @@ describe('a write that fails', () => {
     expect(mapped(outer)).toMatchObject(fault(kind, advice));
   });
 
-  it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])(
-    '%s is known by its code alone',
-    (code) => {
-      const error = Object.assign(new Error('no words'), { code });
-      expect(mapped(error)).toMatchObject({ exit: 'storage', cause: error });
-    },
-  );
+  it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])('%s is known by code alone', (code) => {
+    const error = Object.assign(new Error('no words'), { code });
+    expect(mapped(error)).toMatchObject({ exit: 'storage', cause: error });
+  });
 
   it('leaves an error that is none of the disk alone, and does not go round in a circle of causes', () => {
     const circle = new Error('outer');

@@ -108,8 +108,7 @@ describe('repair', () => {
     await withRawDatabase(path, (database) => database.del(keyOf(0x10, LAST)));
     expect(await repairAt(path)).toMatchObject({ keptThrough: LAST - 1, applied: true });
     expect((await verifyAt(path)).damages).toEqual([]);
-    const store = await open(path, { accounts: true });
-    expect(store.accounts.coverage()).toMatchObject({ missingHeights: 0 });
+    expect((await open(path, { accounts: true })).accounts.coverage()).toMatchObject({ missingHeights: 0 });
   });
 
   it.each([

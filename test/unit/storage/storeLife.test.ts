@@ -51,26 +51,27 @@ it.each([
   expect(found.at(-1)).toHaveLength(names.length);
 });
 
-describe('the record of a spork', () => {
-  const of = (sporkId: string, hasParent: boolean) => ({
-    ...{ rootHeight: 1, sporkId },
-    ...(hasParent && { rootParentId: chain[0]!.block.parentId }),
-  });
+const of = (sporkId: string, hasParent: boolean) => ({
+  ...{ rootHeight: 1, sporkId },
+  ...(hasParent && { rootParentId: chain[0]!.block.parentId }),
+});
 
-  it.each([
-    [undefined, of('bb', true)],
-    [of('', false), of('bb', true)],
-    [of('', true), of('bb', false)],
-    [of('bb', false), of('bb', true)],
-  ])('gets its id and its parent in whichever order they become known: %j, %j', async (first, second) => {
+it.each([
+  [undefined, of('bb', true)],
+  [of('', false), of('bb', true)],
+  [of('', true), of('bb', false)],
+  [of('bb', false), of('bb', true)],
+])(
+  'the record of a spork gets its id and its parent in whichever order they become known: %j, %j',
+  async (first, second) => {
     const path = await freshPath();
     const store = await open(path);
     await store.initialise(metaFrom(1, { sporks: first === undefined ? [] : [first] }));
     await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
     await store.close();
     expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
-  });
-});
+  },
+);
 
 it('a write that fails while the store is being closed does not keep it from closing', async () => {
   const path = await closedStore(chain.slice(0, 1));
@@ -283,8 +284,7 @@ describe('blocks above the watermark', () => {
     await again.close();
 
     const other = await freshPath();
-    const one = await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0);
-    await one.close();
+    await (await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0)).close();
     const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
     await withRawDatabase(path, async (database) => {
       for (const [key, value] of records) await database.put(key, value);

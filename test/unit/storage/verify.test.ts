@@ -85,9 +85,8 @@ describe('verify of a store with one byte changed', () => {
     const isEnd = ([key]: [Buffer, Buffer], at: number): boolean =>
       [entries[at - 1], entries[at + 1]].some((beside) => beside?.[0][0] !== key[0]);
     for (const entry of entries.filter(isEnd)) {
-      for (const inKey of [false, true]) {
+      for (const inKey of [false, true])
         await check(entry, inKey, random.next(), Math.floor(8 * random.next()), true);
-      }
     }
     const isAlone = fc.constant(false);
     const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
