@@ -21,9 +21,12 @@ function nearest(written: string, known: readonly string[]): readonly string[] {
   const wordIn = known.filter((candidate) => candidate.toLowerCase().split(/[-._]/).includes(written));
   if (wordIn.length > 0) return wordIn;
   let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(written.length / 3)) + 1;
+  // Where half of it is wrong, it is another word: tcsh is no bash.
+  let bestDistance = Math.min(Math.max(3, Math.floor(written.length / 3) + 1), Math.ceil(written.length / 2));
   for (const candidate of known) {
-    const distance = editDistance(written, candidate.toLowerCase());
+    const word = candidate.toLowerCase();
+    const isMixedUp = [...word].sort().join('') === [...written].sort().join('');
+    const distance = isMixedUp ? 1 : editDistance(written, word);
     if (distance < bestDistance) {
       bestDistance = distance;
       best = candidate;

@@ -89,6 +89,8 @@ export class HttpServer extends ListeningServer {
     this.#corsOrigins = options.corsOrigins ?? [];
     const app = this.#fastify(options);
     this.#app = app;
+    // A caller who ends its side after the request (`nc -N`) gets the answer, with which the connection ends.
+    Object.assign(app.server, { httpAllowHalfOpen: true });
     this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
@@ -250,8 +252,10 @@ export class HttpServer extends ListeningServer {
   }
 
   async #serve(route: HttpRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    // The caller hung up while it waited.
-    if (request.raw.socket.destroyed) return undefined;
+    const { socket } = request.raw;
+    // The caller hung up while it waited, or has ended its side, which looks the same.
+    if (socket.readableEnded) socket.destroy();
+    if (socket.destroyed) return undefined;
     const response = await route.handle({
       params: request.params as Readonly<Record<string, string>>,
       query: request.query as Query,

@@ -9,7 +9,7 @@ import { forwardCounter, type ForwardMetrics, type ForwardedOutcome } from '../l
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
-import { privately, variedBy } from './responses.js';
+import { endWithCaller, privately, variedBy } from './responses.js';
 
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
@@ -220,6 +220,7 @@ export function restForwarding(
       if (!response.writableFinished) end('cancelled');
       upstream?.destroy();
     });
+    endWithCaller(request, response);
     // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
     send(request.method === 'POST');
   };

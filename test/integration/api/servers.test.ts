@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { OperatorError, type Clock } from '../../../src/runtime/index.js';
 import { apiServerOver, atEnd, beginCall, getJson, GrpcProbe, grpcServerOver } from '../../support/index.js';
@@ -109,6 +110,20 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
     await server.close();
     await make({}).server.close();
   });
+});
+
+it('answers over HTTP who has ended its side meanwhile, and hangs up', async () => {
+  const { store, reading, answer } = waitingStore();
+  const { server } = servers.api.make({ store });
+  await server.start();
+  server.accepted.server.on('connection', (socket: Socket) => socket.once('end', () => setImmediate(answer)));
+  const socket = await openSocket(server.address().port);
+  socket.end(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  const closed = once(socket, 'close');
+  await reading;
+  const [data] = (await once(socket, 'data')) as [Buffer];
+  expect(String(data)).toMatch(/^HTTP\/1\.1 404 [^]*"not_yet_indexed"/);
+  await closed;
 });
 
 describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way when it closes,', (name) => {
