@@ -179,7 +179,7 @@ export class HttpServer extends ListeningServer {
     const refusal =
       refusalOf(request, isForwarded) ??
       this.#originRefused(request) ??
-      this.accepted.refusalOf(request.raw.socket);
+      this.accepted.refusalOf(request.raw.socket, reply.raw);
     if (refusal !== undefined) {
       // The rest of the request is not read: the connection ends with the response.
       reply.header('connection', 'close');
