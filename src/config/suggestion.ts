@@ -25,14 +25,18 @@ function nearest(written: string, known: readonly string[]): readonly string[] {
   let bestDistance = Math.min(Math.max(3, Math.floor(written.length / 3) + 1), Math.ceil(written.length / 2));
   for (const candidate of known) {
     const word = candidate.toLowerCase();
-    const isMixedUp = [...word].sort().join('') === [...written].sort().join('');
-    const distance = isMixedUp ? 1 : editDistance(written, word);
+    const distance = lettersOf(word) === lettersOf(written) ? 1 : editDistance(written, word);
     if (distance < bestDistance) {
       bestDistance = distance;
       best = candidate;
     }
   }
   return best === undefined ? [] : [best];
+}
+
+/** In their order: words of the same letters are one slip apart. */
+function lettersOf(word: string): string {
+  return Array.from(word).sort().join('');
 }
 
 function editDistance(left: string, right: string): number {

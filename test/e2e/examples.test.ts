@@ -54,10 +54,10 @@ async function shownBy(browser: string): Promise<string> {
   });
   // Refuses the first stream, as a daemon does that has too many; an EventSource gives up at that.
   let refused = 0;
-  const busy = await RestNode.start((request, response) => {
+  const busy = await RestNode.start(({ url = '' }, response) => {
     response.setHeader('access-control-allow-origin', '*');
-    if (request.url?.startsWith('/events') === true && (refused += 1) === 1) response.writeHead(503).end();
-    else response.writeHead(307, { location: apiUrl + request.url }).end();
+    if (url.startsWith('/events') && (refused += 1) === 1) response.writeHead(503).end();
+    else response.writeHead(307, { location: apiUrl + url }).end();
   });
   const query = new URLSearchParams({ api: busy.url, from: String(FROM), count: String(COUNT) });
   const flags = ['--headless', '--no-sandbox', '--disable-gpu', '--dump-dom', '--virtual-time-budget=20000'];

@@ -155,7 +155,7 @@ export class HttpServer extends ListeningServer {
     return fastify({
       logger: false,
       schemaController: { compilersFactory: NO_COMPILERS },
-      ...(tls === undefined ? { http: limits } : { https: { ...limits, ...tlsOptions(tls) } }),
+      ...(tls === undefined ? { http: limits } : { https: { ...limits, allowHalfOpen: true, ...tlsOptions(tls) } }),
       requestTimeout,
       keepAliveTimeout: options.keepAliveMs ?? KEEP_ALIVE_MS,
       connectionTimeout: options.connectionTimeoutMs ?? CONNECTION_TIMEOUT_MS,
