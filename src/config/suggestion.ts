@@ -20,23 +20,15 @@ function nearest(written: string, known: readonly string[]): readonly string[] {
   if (written.length > LONGEST_WORD) return [];
   const wordIn = known.filter((candidate) => candidate.toLowerCase().split(/[-._]/).includes(written));
   if (wordIn.length > 0) return wordIn;
-  let best: string | undefined;
-  // Where half of it is wrong, it is another word: tcsh is no bash.
-  let bestDistance = Math.min(Math.max(3, Math.floor(written.length / 3) + 1), Math.ceil(written.length / 2));
-  for (const candidate of known) {
+  const lettersOf = (word: string): string => Array.from(word).sort().join('');
+  const distances = known.map((candidate) => {
     const word = candidate.toLowerCase();
-    const distance = lettersOf(word) === lettersOf(written) ? 1 : editDistance(written, word);
-    if (distance < bestDistance) {
-      bestDistance = distance;
-      best = candidate;
-    }
-  }
-  return best === undefined ? [] : [best];
-}
-
-/** In their order: words of the same letters are one slip apart. */
-function lettersOf(word: string): string {
-  return Array.from(word).sort().join('');
+    return lettersOf(word) === lettersOf(written) ? 1 : editDistance(written, word);
+  });
+  const least = Math.min(...distances);
+  // Where half of it is wrong, it is another word: tcsh is no bash.
+  const isClose = least <= Math.max(2, Math.floor(written.length / 3)) && 2 * least < written.length;
+  return isClose ? known.filter((_, index) => index === distances.indexOf(least)) : [];
 }
 
 function editDistance(left: string, right: string): number {

@@ -36,8 +36,7 @@ export function readNamedFile(
     for (;;) {
       const part = readPart(file);
       // A pipe that was opened here has no end before somebody has written into it.
-      const isBegun = bytes > 0 || !about.isFIFO() || file === path;
-      if (part?.length === 0 && isBegun) return Buffer.concat(parts);
+      if (part?.length === 0 && (bytes > 0 || !about.isFIFO() || file === path)) return Buffer.concat(parts);
       if (part !== undefined && part.length > 0) {
         parts.push(part);
         bytes += part.length;

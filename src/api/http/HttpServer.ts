@@ -151,11 +151,12 @@ export class HttpServer extends ListeningServer {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: requestTimeout,
       connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
+      allowHalfOpen: true,
     };
     return fastify({
       logger: false,
       schemaController: { compilersFactory: NO_COMPILERS },
-      ...(tls === undefined ? { http: limits } : { https: { ...limits, allowHalfOpen: true, ...tlsOptions(tls) } }),
+      ...(tls === undefined ? { http: limits } : { https: { ...limits, ...tlsOptions(tls) } }),
       requestTimeout,
       keepAliveTimeout: options.keepAliveMs ?? KEEP_ALIVE_MS,
       connectionTimeout: options.connectionTimeoutMs ?? CONNECTION_TIMEOUT_MS,
@@ -252,10 +253,9 @@ export class HttpServer extends ListeningServer {
   }
 
   async #serve(route: HttpRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    const { socket } = request.raw;
     // The caller hung up while it waited, or has ended its side, which looks the same.
-    if (socket.readableEnded) socket.destroy();
-    if (socket.destroyed) return undefined;
+    if (request.raw.socket.readableEnded) request.raw.socket.destroy();
+    if (request.raw.socket.destroyed) return undefined;
     const response = await route.handle({
       params: request.params as Readonly<Record<string, string>>,
       query: request.query as Query,

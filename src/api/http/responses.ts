@@ -1,5 +1,4 @@
 import { hash } from 'node:crypto';
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -118,13 +117,6 @@ export function privately(control = ''): string {
   return kept.includes('no-store') ? 'no-store' : ['private', ...kept].join(', ');
 }
 
-/** For what lasts: a caller who ends its side cannot be told from one who has left. */
-export function endWithCaller({ socket }: IncomingMessage, response: ServerResponse): void {
-  const end = (): unknown => socket.destroy();
-  socket.once('end', end);
-  response.once('close', () => socket.off('end', end));
-}
-
 /**
  * Begins an endless response; HEAD gets only its headers. The connection serves nothing after it. Expected
  * errors: ApiError; as `StreamingResponse.stream`.
@@ -156,13 +148,15 @@ export function beginStream(
   }
   const leave = stream(raw, explain);
   reply.hijack();
-  if (request.raw.socket.readableEnded) request.raw.socket.destroy();
-  if (request.raw.socket.destroyed) {
+  // Who ends its side cannot be told from one who has left.
+  const { socket } = request.raw;
+  if (socket.readableEnded) socket.destroy();
+  socket.once('end', () => socket.destroy());
+  if (socket.destroyed) {
     leave();
     return;
   }
   raw.once('close', leave);
-  endWithCaller(request.raw, raw);
   raw.writeHead(200, headers);
   raw.write(preamble);
 }

@@ -9,7 +9,7 @@ import { forwardCounter, type ForwardMetrics, type ForwardedOutcome } from '../l
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { ApiError, busy, outOfFiles } from '../view/ApiError.js';
 import { MAX_FORWARDED_BODY_BYTES, forwardedBodyTooLarge } from './refusals.js';
-import { endWithCaller, privately, variedBy } from './responses.js';
+import { privately, variedBy } from './responses.js';
 
 /** Requests forwarded at once. */
 const MAX_REQUESTS = 64;
@@ -124,7 +124,8 @@ export function restForwarding(
       // The server cuts callers that take nothing.
       isExcused: () => response.writableNeedDrain,
       onSilent: () => {
-        if (isConnected) refuse(silent(), 'overdue');
+        const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
+        if (isConnected) refuse(new ApiError(504, 'overdue', message), 'overdue');
         else refuse(unreachable(request), 'unreachable');
       },
     });
@@ -138,7 +139,9 @@ export function restForwarding(
       }
       // Only we can do something about the credentials that we sent.
       if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
-        refuse(refusedUs(), 'failed');
+        const message =
+          'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
+        refuse(new ApiError(503, 'upstream_refusing', message), 'failed');
         return;
       }
       if (own !== undefined && statusCode >= 400) {
@@ -216,11 +219,14 @@ export function restForwarding(
     cuts.add(cut);
     // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
     response.on('timeout', () => undefined);
+    const leave = (): unknown => request.socket.destroy();
+    // Who ends its side cannot be told from one who has left.
+    request.socket.once('end', leave);
     response.once('close', () => {
+      request.socket.off('end', leave);
       if (!response.writableFinished) end('cancelled');
       upstream?.destroy();
     });
-    endWithCaller(request, response);
     // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
     send(request.method === 'POST');
   };
@@ -239,7 +245,8 @@ export function restForwarding(
      * the response. Expected errors: ApiError, which the caller is to get.
      */
     pass: async (asked: Asked): Promise<void> => {
-      const method = nameOf(asked.request);
+      const resource = segmentsOf(asked.request.url ?? '')[2] ?? '';
+      const method = `${asked.request.method} ${KNOWN.has(resource) ? resource : 'other'}`;
       const off = parts.forwardingOff?.();
       const refusal = circleRefusal(asked.request.headers.via) ?? (off === undefined ? undefined : busy(off));
       if (refusal !== undefined || cuts.size >= maxRequests) {
@@ -258,12 +265,6 @@ export function restForwarding(
       agent.destroy();
     },
   };
-}
-
-/** The label under which a request is counted. */
-function nameOf({ method = '', url = '' }: IncomingMessage): string {
-  const resource = segmentsOf(url)[2] ?? '';
-  return `${method} ${KNOWN.has(resource) ? resource : 'other'}`;
 }
 
 function segmentsOf(url: string): readonly string[] {
@@ -344,17 +345,6 @@ export function failureOf(error?: object): string {
   const code = error !== undefined && 'code' in error ? String(error.code) : '';
   if (!code.startsWith('HPE_')) return code === '' ? '' : ` (${code})`;
   return ` (${code}: what answers does not speak HTTP as it should; api.forwardRest takes the port for REST, not for gRPC)`;
-}
-
-function refusedUs(): ApiError {
-  const message =
-    'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
-  return new ApiError(503, 'upstream_refusing', message);
-}
-
-function silent(): ApiError {
-  const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
-  return new ApiError(504, 'overdue', message);
 }
 
 /** Notices when nothing has moved for a while, with a single timer. `onSilent` is called once. */
