@@ -142,11 +142,11 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_531,
-  'src/api': 9_803,
+  'src/api': 9_799,
   'src/app': 7_016,
   'src/cli': 4_246,
   'src/collections': 3_724,
-  'src/config': 1_122,
+  'src/config': 1_121,
   'src/devnet': 4_911,
   'src/finality': 2_467,
   'src/flow': 2_604,
@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_171,
   'src/storage': 11_926,
   'src/main.ts': 261,
-  test: 62_990,
+  test: 62_720,
 };
 
 const packageHomes = {

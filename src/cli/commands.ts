@@ -46,7 +46,7 @@ export const commands: readonly Command[] = [
   command('check-proof', {
     summary: 'Check a proof document, without a store, a daemon or a network.',
     details:
-      'Says what follows from which block. /dev/stdin reads what prove prints.\n' +
+      'Says what follows from which block. - reads what prove prints from standard input.\n' +
       'Exit code 0: it holds. Exit code 65: it does not; what does not fit is named.',
     positionals: ['<file>'],
     ownFlags: flags.checkProofFlags,

@@ -20,16 +20,15 @@ function nearest(written: string, known: readonly string[]): readonly string[] {
   if (written.length > LONGEST_WORD) return [];
   const wordIn = known.filter((candidate) => candidate.toLowerCase().split(/[-._]/).includes(written));
   if (wordIn.length > 0) return wordIn;
-  let best: string | undefined;
-  let bestDistance = Math.max(2, Math.floor(written.length / 3)) + 1;
-  for (const candidate of known) {
-    const distance = editDistance(written, candidate.toLowerCase());
-    if (distance < bestDistance) {
-      bestDistance = distance;
-      best = candidate;
-    }
-  }
-  return best === undefined ? [] : [best];
+  const lettersOf = (word: string): string => Array.from(word).sort().join('');
+  const distances = known.map((candidate) => {
+    const word = candidate.toLowerCase();
+    return lettersOf(word) === lettersOf(written) ? 1 : editDistance(written, word);
+  });
+  const least = Math.min(...distances);
+  // Where half of it is wrong, it is another word: tcsh is no bash.
+  const isClose = least <= Math.max(2, Math.floor(written.length / 3)) && 2 * least < written.length;
+  return isClose ? known.slice(distances.indexOf(least)).slice(0, 1) : [];
 }
 
 function editDistance(left: string, right: string): number {

@@ -8,11 +8,12 @@ const PIPE_LIMIT_MS = 5_000;
 const PIPE_LOOK_MS = 10;
 
 /**
- * The content of a file that a person has named. Never waits for ever: opening a pipe that nobody writes into would, and reading
- * a device may never end. Expected errors: those of the system, and an Error that says what to do instead.
+ * The content of a file that a person has named, or of a descriptor, which is closed. Never waits for ever: opening a pipe
+ * that nobody writes into would, and reading a device may never end. Expected errors: those of the system, and an Error that
+ * says what to do instead.
  */
 export function readNamedFile(
-  path: string,
+  path: string | number,
   limits: {
     /** Default: 64 MiB. */
     readonly maxBytes?: number;
@@ -24,7 +25,7 @@ export function readNamedFile(
 ): Buffer {
   const { maxBytes = MAX_BYTES, mayBePipe = false, pipeLimitMs = PIPE_LIMIT_MS } = limits;
   // Windows knows no such flag: there it is `undefined`, which counts as 0.
-  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  const file = typeof path === 'number' ? path : openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const about = fstatSync(file);
     if (!about.isFile() && !about.isDirectory() && !mayBePipe)
@@ -35,8 +36,8 @@ export function readNamedFile(
     let waitedMs = 0;
     for (;;) {
       const part = readPart(file);
-      // A pipe has no end before somebody has written into it.
-      if (part?.length === 0 && !(about.isFIFO() && bytes === 0)) return Buffer.concat(parts);
+      // A pipe that was opened here has no end before somebody has written into it.
+      if (part?.length === 0 && (bytes > 0 || !about.isFIFO() || file === path)) return Buffer.concat(parts);
       if (part !== undefined && part.length > 0) {
         parts.push(part);
         bytes += part.length;

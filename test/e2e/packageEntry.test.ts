@@ -1,9 +1,10 @@
 import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
+import { scratchDirectory } from '../support/index.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
@@ -37,6 +38,24 @@ it('offers the job queue as an entry point of its own, by the package’s name, 
       isSame: true,
     },
   });
+});
+
+it.each([
+  ['node20', `import { JobConsumer } from 'flow-collection-indexer/jobqueue'; JobConsumer.name;`],
+  [
+    'node16',
+    `import('flow-collection-indexer/jobqueue').then(({ JobConsumer }) => JobConsumer.name);
+     export type { paths } from 'flow-collection-indexer/api-types' with { 'resolution-mode': 'import' };`,
+  ],
+])('has types for CommonJS projects as its docs say, with module %s', async (module, text) => {
+  const project = scratchDirectory();
+  mkdirSync(join(project, 'node_modules'));
+  symlinkSync(root, join(project, 'node_modules/flow-collection-indexer'));
+  writeFileSync(join(project, 'a.ts'), text);
+  writeFileSync(join(project, 'package.json'), '{ "type": "commonjs" }');
+  const flags = ['--noEmit', '--strict', '--skipLibCheck', '--module', module, 'a.ts'];
+  const compiler = join(root, 'node_modules/typescript/bin/tsc');
+  expect(await run(process.execPath, [compiler, ...flags], { cwd: project })).toMatchObject({ stdout: '' });
 });
 
 function sources(folder = join(root, 'src')): string[] {

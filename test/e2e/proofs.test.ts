@@ -54,6 +54,10 @@ it('a daemon on a chain whose blocks can be proven gives documents from which an
   expect(await checked()).toMatchObject({
     ...{ code: 0, stdout: held.stdout, stderr: expect.stringContaining('Compare the ID') as string },
   });
+  // A parent that is no shell passes a socket, which cannot be opened by name.
+  const piped = ['dist/main.js', 'check-proof', '-', '--checkpoint', anchor];
+  const options = { encoding: 'utf8', input: stopped.stdout } as const;
+  expect(execFileSync(process.execPath, piped, options)).toBe(held.stdout);
   const other = `${HEAD}:${node.chain.block(HEAD - 1).id}`;
   const elsewhere = { stdout: '', ...refused(65, `all follows from ${anchor}`) };
   expect(await checked('--checkpoint', other)).toMatchObject(elsewhere);

@@ -135,7 +135,8 @@ async function after(
     const isMissing = next <= latest && rangeWith(next, view.range) === undefined;
     // A missing height would be skipped silently.
     if (isMissing && !waits) throw heightOutside(next, view.range);
-    return plain(next);
+    const known = blockId && (await blockIdAt(height, view));
+    return known === undefined || known === blockId ? plain(next) : rewound(height, view);
   }
   if (blockId === undefined) return plain(next);
   const { block } = await view.block(height);

@@ -111,8 +111,9 @@ export function grpcForwarding(
           giveUp('busy', error);
           return;
         }
+        const untaken = `the caller did not accept a message for ${SEND_LIMIT_MS / 1_000} s`;
         const late = isLasting
-          ? clock.setTimer(SEND_LIMIT_MS, () => giveUp('overdue', untaken()))
+          ? clock.setTimer(SEND_LIMIT_MS, () => giveUp('overdue', new ApiError(408, 'overdue', untaken)))
           : undefined;
         const release = (): void => {
           late?.cancel();
@@ -296,11 +297,6 @@ const refusals: Readonly<Record<Exclude<ForwardOutcome, 'ended'>, () => ApiError
     ),
   silent: indexerSilent,
 };
-
-function untaken(): ApiError {
-  const seconds = SEND_LIMIT_MS / 1_000;
-  return new ApiError(408, 'overdue', `the caller did not accept a message for ${seconds} s`);
-}
 
 function upstreamUnreachable(why: string): ApiError {
   return new ApiError(503, 'upstream_unreachable', `this call is forwarded, ${why}`);

@@ -57,10 +57,10 @@ export class HttpConnections extends Connections<HttpConnection> {
     return undefined;
   }
 
-  /** The refusal of a new request when too many wait behind another on its connection. */
-  refusalOf(socket: Socket): ApiError | undefined {
-    // With the one that is being answered.
-    if ((this.of(socket)?.requests ?? 0) <= 1 + MAX_PIPELINED) return undefined;
+  /** The refusal of a request that has too many before it on its connection: more may have come behind it by now. */
+  refusalOf(socket: Socket, response: ServerResponse): ApiError | undefined {
+    const responses = this.of(socket)?.responses ?? [];
+    if ([...responses].indexOf(response) <= MAX_PIPELINED) return undefined;
     const message = `at most ${MAX_PIPELINED} requests may wait on one connection; read the responses before you send more`;
     return new ApiError(429, 'rate_limited', message);
   }

@@ -89,6 +89,8 @@ export class HttpServer extends ListeningServer {
     this.#corsOrigins = options.corsOrigins ?? [];
     const app = this.#fastify(options);
     this.#app = app;
+    // A caller who ends its side after the request (`nc -N`) gets the answer, with which the connection ends.
+    Object.assign(app.server, { httpAllowHalfOpen: true });
     this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
@@ -149,6 +151,7 @@ export class HttpServer extends ListeningServer {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: requestTimeout,
       connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
+      allowHalfOpen: true,
     };
     return fastify({
       logger: false,
@@ -177,7 +180,7 @@ export class HttpServer extends ListeningServer {
     const refusal =
       refusalOf(request, isForwarded) ??
       this.#originRefused(request) ??
-      this.accepted.refusalOf(request.raw.socket);
+      this.accepted.refusalOf(request.raw.socket, reply.raw);
     if (refusal !== undefined) {
       // The rest of the request is not read: the connection ends with the response.
       reply.header('connection', 'close');
@@ -250,7 +253,8 @@ export class HttpServer extends ListeningServer {
   }
 
   async #serve(route: HttpRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    // The caller hung up while it waited.
+    // The caller hung up while it waited, or has ended its side, which looks the same.
+    if (request.raw.socket.readableEnded) request.raw.socket.destroy();
     if (request.raw.socket.destroyed) return undefined;
     const response = await route.handle({
       params: request.params as Readonly<Record<string, string>>,

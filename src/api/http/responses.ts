@@ -148,7 +148,11 @@ export function beginStream(
   }
   const leave = stream(raw, explain);
   reply.hijack();
-  if (request.raw.socket.destroyed) {
+  // Who ends its side cannot be told from one who has left.
+  const { socket } = request.raw;
+  if (socket.readableEnded) socket.destroy();
+  socket.once('end', () => socket.destroy());
+  if (socket.destroyed) {
     leave();
     return;
   }

@@ -150,7 +150,8 @@ export function restForwarding(
       // The server cuts callers that take nothing.
       isExcused: () => response.writableNeedDrain,
       onSilent: () => {
-        if (isConnected) refuse(silent(), 'overdue');
+        const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
+        if (isConnected) refuse(new ApiError(504, 'overdue', message), 'overdue');
         else refuse(unreachable(request), 'unreachable');
       },
     });
@@ -164,7 +165,9 @@ export function restForwarding(
       }
       // Only we can do something about the credentials that we sent.
       if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
-        refuse(refusedUs(), 'failed');
+        const message =
+          'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
+        refuse(new ApiError(503, 'upstream_refusing', message), 'failed');
         return;
       }
       if (own !== undefined && statusCode >= 400) {
@@ -241,7 +244,11 @@ export function restForwarding(
     cuts.add(cut);
     // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
     response.on('timeout', () => undefined);
+    const leave = (): unknown => request.socket.destroy();
+    // Who ends its side cannot be told from one who has left.
+    request.socket.once('end', leave);
     response.once('close', () => {
+      request.socket.off('end', leave);
       if (!response.writableFinished) end('cancelled');
       upstream?.destroy();
     });
@@ -263,7 +270,8 @@ export function restForwarding(
      * the response. Expected errors: ApiError, which the caller is to get.
      */
     pass: async (asked: Asked): Promise<void> => {
-      const method = nameOf(asked.request);
+      const resource = segmentsOf(asked.request.url ?? '')[2] ?? '';
+      const method = `${asked.request.method} ${KNOWN.has(resource) ? resource : 'other'}`;
       const off = parts.forwardingOff?.();
       const refusal = circleRefusal(asked.request.headers.via) ?? (off === undefined ? undefined : busy(off));
       if (refusal !== undefined || cuts.size >= maxRequests) {
@@ -282,12 +290,6 @@ export function restForwarding(
       agent.destroy();
     },
   };
-}
-
-/** The label under which a request is counted. */
-function nameOf({ method = '', url = '' }: IncomingMessage): string {
-  const resource = segmentsOf(url)[2] ?? '';
-  return `${method} ${KNOWN.has(resource) ? resource : 'other'}`;
 }
 
 function segmentsOf(url: string): readonly string[] {
@@ -368,17 +370,6 @@ export function failureOf(error?: object): string {
   const code = error !== undefined && 'code' in error ? String(error.code) : '';
   if (!code.startsWith('HPE_')) return code === '' ? '' : ` (${code})`;
   return ` (${code}: what answers does not speak HTTP as it should; api.forwardRest takes the port for REST, not for gRPC)`;
-}
-
-function refusedUs(): ApiError {
-  const message =
-    'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
-  return new ApiError(503, 'upstream_refusing', message);
-}
-
-function silent(): ApiError {
-  const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
-  return new ApiError(504, 'overdue', message);
 }
 
 /** Notices when nothing has moved for a while, with a single timer. `onSilent` is called once. */

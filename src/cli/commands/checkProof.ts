@@ -22,7 +22,7 @@ export const checkProof: Run<typeof checkProofFlags> = async (invocation, termin
 
 function textOf(file: string): string {
   try {
-    return readNamedFile(file, { mayBePipe: true }).toString();
+    return readNamedFile(file === '-' ? 0 : file, { mayBePipe: true }).toString();
   } catch (error) {
     throw wrongUse(`Cannot read ${file}: ${messageOf(error)}`);
   }

@@ -124,6 +124,14 @@ describe('the API server', () => {
       }
     });
 
+    it('answers as many of the requests on one connection as may wait, though all of them come at once', async () => {
+      // What adds the headers for pages has a request wait for the next turn.
+      served = await ServedChain.start(chain, { sealed: SEALED }, { corsOrigins: [] });
+      const answers = await sendRaw(served.port, 'GET /status HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(18));
+      const statuses = [...answers.matchAll(/HTTP\/1\.1 (\d+) /g)].map(([, status]) => status);
+      expect(statuses).toEqual([...Array<string>(17).fill('200'), '429']);
+    });
+
     it('bounds the URL, the headers and the body, and survives what is no HTTP', async () => {
       const ask = (more: string) => `GET /status HTTP/1.1\r\nHost: x\r\n${more}\r\n\r\n`;
       for (const [sent, told] of [

@@ -1,9 +1,14 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import type { Socket } from 'node:net';
+import { connect } from 'node:tls';
 import { describe, expect, it } from 'vitest';
+import type { ApiSecrets } from '../../../src/api/index.js';
 import { OperatorError, type Clock } from '../../../src/runtime/index.js';
 import { apiServerOver, atEnd, beginCall, getJson, GrpcProbe, grpcServerOver } from '../../support/index.js';
 import { idOf, isOpen, MemoryIndexStore, metricsServerOver, openSession } from '../../support/index.js';
 import { openSocket, refusal, VirtualClock } from '../../support/index.js';
+import { certificateOf, keyOf } from '../../support/secretFiles.js';
 import { waitingStore } from '../../support/waitingStore.js';
 
 function openMetrics(ground: Ground = {}) {
@@ -32,6 +37,7 @@ interface Ground {
   readonly port?: number;
   readonly clock?: Clock;
   readonly store?: MemoryIndexStore;
+  readonly secrets?: ApiSecrets | undefined;
 }
 
 const nothingIndexed = () => ({ firstIndexed: 1, latestIndexed: 0, head: null, sealed: null });
@@ -110,6 +116,30 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
     await make({}).server.close();
   });
 });
+
+it.each(['HTTP', 'HTTPS'])(
+  'answers over %s who has ended its side meanwhile, and hangs up',
+  async (protocol) => {
+    const { store, reading, answer } = waitingStore();
+    const pem = (path: string) => readFileSync(path, 'utf8');
+    const tls = { certificate: pem(certificateOf('localhost')), key: pem(keyOf('localhost')) };
+    const secrets =
+      protocol === 'HTTPS' ? { tls, tokens: undefined, tokensFor: 'everything' as const } : undefined;
+    const { server } = servers.api.make({ store, secrets });
+    await server.start();
+    const announced = secrets === undefined ? 'connection' : 'secureConnection';
+    server.accepted.server.on(announced, (socket: Socket) => socket.once('end', () => setImmediate(answer)));
+    const plain = await openSocket(server.address().port);
+    const socket = secrets === undefined ? plain : connect({ socket: plain, ca: tls.certificate });
+    socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
+    const closed = once(socket, 'close');
+    await reading;
+    socket.end();
+    const [data] = (await once(socket, 'data')) as [Buffer];
+    expect(String(data)).toMatch(/^HTTP\/1\.1 404 [^]*"not_yet_indexed"/);
+    await closed;
+  },
+);
 
 describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way when it closes,', (name) => {
   it.each([

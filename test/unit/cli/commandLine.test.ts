@@ -79,6 +79,9 @@ it.each([
   [['help', 'strat'], /Unknown command "strat"\. Did you mean start\?/],
   [['config', 'chek'], /Did you mean check\?/],
   [['completion', 'bsh'], /Did you mean bash\?/],
+  [['completion', 'zhs'], /Did you mean zsh\?/],
+  // Nearly bash, and another shell.
+  [['completion', 'tcsh'], /does not know "tcsh"\. It takes bash, zsh, fish, install\./],
   [['completion'], /completion bash, zsh, fish/],
   [['completion', 'bash', 'zsh'], /Say for which shell/],
   [['completion', 'install', 'tcsh'], /Say for which shell/],
