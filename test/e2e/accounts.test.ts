@@ -1,14 +1,9 @@
 import { expect, it } from 'vitest';
 import { ChainGenerator, type ChainOptions } from '../../src/devnet/index.js';
 import type { AccountTransaction } from '../../src/storage/index.js';
-import { runCommand } from '../support/commandLine.js';
-import { roleNamesIn, transactionsByAccount } from '../support/accountChain.js';
-import { blocksOf, entryOf } from '../support/chainReference.js';
-import { probeOn, refusalOf } from '../support/grpcProbe.js';
-import { scratchDirectory } from '../support/program.js';
-import { matching } from '../support/refusal.js';
-import { storeFlags } from '../support/storeDump.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { blocksOf, devnetForTest, entryOf, matching, probeOn, refusalOf } from '../support/daemons.js';
+import { roleNamesIn, runCommand, runDaemonHere, scratchDirectory } from '../support/daemons.js';
+import { startArguments, startDaemonHere, storeFlags, transactionsByAccount } from '../support/daemons.js';
 
 const ROOT = 300;
 const MIDDLE = 370;

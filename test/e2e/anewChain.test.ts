@@ -1,10 +1,7 @@
 import { expect, it } from 'vitest';
 import type { DevnetOptions } from '../../src/devnet/index.js';
-import { probeOn, refusalOf } from '../support/grpcProbe.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { RestNode } from '../support/restNode.js';
-import { eventually } from '../support/program.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest, eventually, lastingPort, probeOn, refusalOf } from '../support/daemons.js';
+import { RestNode } from '../support/daemons.js';
 
 const HEAD = 60;
 const chain = { seed: 31, startHead: HEAD, paused: true } satisfies DevnetOptions;

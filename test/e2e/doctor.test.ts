@@ -6,21 +6,12 @@ import { checkCertificate } from '../../src/app/doctor/exposure.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
-import { runCommand } from '../support/commandLine.js';
+import { daemonOn, devnetForTest, runCommand, runDaemonHere, scratchDirectory } from '../support/daemons.js';
+import { startArguments, startDaemon, storeFlags, storePath, usePostgres } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';
-import { scratchDirectory } from '../support/program.js';
 import { relayedPeer } from '../support/relayedPeer.js';
-import {
-  daemonOn,
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-} from '../support/runningDaemon.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { storeFlags, storePath } from '../support/storeDump.js';
 
 const HEAD = 40;
 const FOREIGN = 'serves flow-emulator; --network devnet expects flow-localnet';

@@ -5,10 +5,8 @@ import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import createClient from 'openapi-fetch';
 import type { paths } from '../../docs/examples/api-types.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { RestNode } from '../support/restNode.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
-import { together } from '../support/together.js';
+import { daemonOn, devnetForTest, eventually, RestNode, scratchDirectory } from '../support/daemons.js';
+import { together } from '../support/daemons.js';
 
 const HEAD = 60;
 const FROM = 40;

@@ -5,15 +5,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { seededRandom } from '../support/seededRandom.js';
+import { blocksOf, devnetForTest, eventually, programPath, runCommand } from '../support/daemons.js';
+import { scratchDirectory, seededRandom, startArguments, startDaemonHere } from '../support/daemons.js';
+import { storeFlags, writeReferenceStore } from '../support/daemons.js';
 import { pageAt } from '../docs/files.js';
 import { shellLines } from '../docs/shell.js';
-import { runCommand } from '../support/commandLine.js';
-import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
 import { inShell } from '../../src/runtime/index.js';
-import { eventually, programPath, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import { storeFlags } from '../support/storeDump.js';
 
 const KILLS = 2;
 const STEP = 40;

@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, scratchDirectory, startProgram, type Program } from '../support/program.js';
-import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, eventually, RestNode, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemonHere, startProgram, type DaemonHere, type Program } from '../support/daemons.js';
 import { streamTopics } from '../support/streamedTopics.js';
 
 const TOP = 1_010;

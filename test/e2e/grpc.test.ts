@@ -1,9 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { oddChain } from '../support/chainReference.js';
-import { probeOn, type Message } from '../support/grpcProbe.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest, oddChain, probeOn, type Message } from '../support/daemons.js';
 
 const { version } = packageJson;
 const ROOT = 1_000;

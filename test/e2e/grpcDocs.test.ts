@@ -3,9 +3,8 @@ import { readFileSync } from 'node:fs';
 import { status, type ServiceError } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
-import { atEnd } from '../support/cleanup.js';
+import { atEnd, daemonOn, devnetForTest } from '../support/daemons.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const page = readFileSync(new URL('../../docs/grpc.md', import.meta.url), 'utf8');
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';

@@ -7,12 +7,9 @@ import { connect } from 'node:tls';
 import { credentials, Metadata, type ChannelCredentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { atEnd } from '../support/cleanup.js';
-import { runCommand } from '../support/commandLine.js';
-import { probeOn } from '../support/grpcProbe.js';
-import { beginCall, sessionOn } from '../support/http2Probe.js';
-import { eventually, scratchDirectory, runProgram } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { atEnd, beginCall, devnetForTest, eventually, probeOn, runCommand } from '../support/daemons.js';
+import { runDaemonHere, runProgram, scratchDirectory, sessionOn } from '../support/daemons.js';
+import { startArguments, startDaemonHere } from '../support/daemons.js';
 import {
   certificateOf,
   clientCaFile,

@@ -1,22 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import { identifierBytes } from '../../src/flow/index.js';
-import { blocksOf } from '../support/chainReference.js';
-import { runCommand } from '../support/commandLine.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { expectNoDamage } from '../support/provenStore.js';
+import { blocksOf, daemonOn, devnetForTest, dumpStore, eventually } from '../support/daemons.js';
+import { expectNoDamage, firstDifference, lastingPort, runCommand } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
+import { storeFlags, type DaemonHere, type ScrapedMetrics } from '../support/daemons.js';
 import { relayedPeer } from '../support/relayedPeer.js';
-import {
-  daemonOn,
-  devnetForTest,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
-import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
-import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 
 const HEAD = 120;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;

@@ -3,15 +3,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import { blocksOf } from '../support/chainReference.js';
-import { runCommand } from '../support/commandLine.js';
-import { scratchDirectory } from '../support/program.js';
-import { stopAndProve } from '../support/provenStore.js';
-import { EventReader } from '../support/eventReader.js';
-import { probeOn } from '../support/grpcProbe.js';
-import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
-import { storeFlags } from '../support/storeDump.js';
-import { refused } from '../support/refusal.js';
+import { blocksOf, devnetForTest, EventReader, probeOn, refused, runCommand } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemonHere, stopAndProve } from '../support/daemons.js';
+import { storeFlags, type DaemonHere } from '../support/daemons.js';
 
 const HEAD = 120;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;

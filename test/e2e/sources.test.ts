@@ -2,12 +2,9 @@ import { daemonSettings } from '../../src/config/index.js';
 import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { oddChain, writeReferenceStore } from '../support/chainReference.js';
-import { scratchDirectory } from '../support/program.js';
-import { expectNoDamage } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
-import { dumpStore, firstDifference } from '../support/storeDump.js';
+import { devnetForTest, dumpStore, expectNoDamage, firstDifference, oddChain } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemonHere } from '../support/daemons.js';
+import { writeReferenceStore, type ScrapedMetrics } from '../support/daemons.js';
 
 const ROOT = 1_000;
 const TOP = ROOT + 140;
