@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import { identifierBytes } from '../../src/flow/index.js';
 import { blocksOf, daemonOn, devnetForTest, dumpStore, eventually } from '../support/daemons.js';
-import { expectNoDamage, firstDifference, lastingPort, runCommand } from '../support/daemons.js';
+import { expectNoDamage, firstDifference, indexedHere, lastingPort, runCommand } from '../support/daemons.js';
 import { scratchDirectory, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
 import { storeFlags, type DaemonHere, type ScrapedMetrics } from '../support/daemons.js';
 import { relayedPeer } from '../support/relayedPeer.js';
@@ -164,10 +164,8 @@ it('a peer that changes the ids of what it mirrors is refused and counted, and a
   const FROM = 20;
   const generator = new ChainGenerator({ seed: chain.seed, hashedIds: true });
   const ids = blocksOf(generator, FROM, HEAD).map(({ id }) => identifierBytes(id));
-  const node = await devnetForTest(chain);
-  const [first, second] = [scratchDirectory(), scratchDirectory()];
-  const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
-  await source.reaches(HEAD);
+  const { daemon: source, dataDir: first } = await indexedHere(chain);
+  const second = scratchDirectory();
   const liar = await relayedPeer(source.grpcAddress, (method, answer) => {
     if (!['GetProvableBlock', 'SubscribeProvableBlocks'].includes(method)) return answer;
     // A bit of each, wherever it is.
