@@ -38,7 +38,7 @@ const peerOf = async (daemon: DaemonHere): Promise<StatusDocument['sources']['pe
 
 describe('an indexer that another one feeds', () => {
   it('catches up with next to no collection asked of the nodes, goes on by itself when that is gone, and has the same store', async () => {
-    const top = ROOT + 600;
+    const top = ROOT + 300;
     const {
       daemon: source,
       dataDir: first,
@@ -46,7 +46,7 @@ describe('an indexer that another one feeds', () => {
     } = await indexedHere({ ...still, startHead: top }, '--no-edi');
     const second = scratchDirectory();
     const before = collectionCalls(devnet);
-    expect(before).toBeGreaterThan(300);
+    expect(before).toBeGreaterThan(150);
     // Of two sources the quicker one is asked. A node without any way to it would be that.
     devnet.node.setFaults(
       collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 1_000 }) as const),

@@ -7,7 +7,7 @@ import { blocksOf, devnetForTest, EventReader, indexedHere, probeOn, refused } f
 import { runCommand, scratchDirectory, startArguments, startDaemonHere } from '../support/daemons.js';
 import { stopAndProve, storeFlags, type DaemonHere } from '../support/daemons.js';
 
-const HEAD = 120;
+const HEAD = 70;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;
 const whole = (node: DevnetHandle) => ({
   ...{ firstHeight: 0, latestHeight: HEAD },
@@ -56,8 +56,8 @@ it('a daemon on a chain whose blocks can be proven gives documents from which an
 
 /** Shared with processes that only serve: test/unit/app/readableIndex.test.ts, test/integration/storage/addedProofs.test.ts. */
 describe('a daemon whose readers see only what is proven final', () => {
-  const MINORITY_FROM = 111;
-  /** Two below the last block whose certificate holds; block 100 has one of the timeouts. */
+  const MINORITY_FROM = 61;
+  /** Two below the last block whose certificate holds; block 50 has one of the timeouts. */
   const PROVEN = MINORITY_FROM - 3;
   /** To sign a block takes as long as all else with it. */
   const TOP = 44;

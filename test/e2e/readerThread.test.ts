@@ -7,7 +7,7 @@ import type { RunningDaemon } from '../support/daemons.js';
 import { inspectReaders } from '../support/inspector.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
 
-const HEAD = 300;
+const HEAD = 40;
 
 /** A daemon that can be told, through Node's inspector, what its reader thread is to do. */
 async function inspected(main = programPath, wrapper: readonly string[] = []) {
