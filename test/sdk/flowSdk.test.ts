@@ -4,9 +4,7 @@ import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { oddKinds, type GeneratedBlock } from '../../src/devnet/index.js';
 import { decodeBlock, decodeTransaction, type TransactionSignature } from '../../src/flow/index.js';
-import { matching } from '../support/refusal.js';
-import { indexedHere } from '../support/runningDaemon.js';
-import { runProgram } from '../support/program.js';
+import { indexedHere, matching, runProgram } from '../support/daemons.js';
 
 const ROOT = 100;
 const HEAD = 127;
