@@ -5,9 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it, onTestFinished } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { blocksOf, devnetForTest, eventually, programPath, runCommand } from '../support/daemons.js';
-import { scratchDirectory, seededRandom, startArguments, startDaemonHere } from '../support/daemons.js';
-import { storeFlags, writeReferenceStore } from '../support/daemons.js';
+import { blocksOf, eventually, indexedHere, programPath, runCommand } from '../support/daemons.js';
+import { scratchDirectory, seededRandom, storeFlags, writeReferenceStore } from '../support/daemons.js';
 import { pageAt } from '../docs/files.js';
 import { shellLines } from '../docs/shell.js';
 import { inShell } from '../../src/runtime/index.js';
@@ -57,13 +56,9 @@ it.runIf(hasPython)(
   'a pipe into a database loads exactly what is indexed, through kills',
   async () => {
     let head = FIRST + STEP;
-    const devnet = await devnetForTest({
-      ...{ seed: 22, rootHeight: FIRST, startHead: head, paused: true, sealedLag: 0, profile: 'mixed' },
-    });
-    const dataDir = scratchDirectory();
+    const chain = { seed: 22, rootHeight: FIRST, startHead: head, profile: 'mixed' } as const;
+    const { daemon, dataDir, devnet } = await indexedHere(chain);
     const database = join(scratchDirectory(), 'flow.db');
-    const daemon = await startDaemonHere(startArguments(devnet, dataDir, '--start-height', 'root'));
-    await daemon.reaches(head);
     const over = new AbortController();
     let said = '';
     let group = 0;
