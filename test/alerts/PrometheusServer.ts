@@ -2,8 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdirSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
-import { lastingPort } from '../support/lastingPort.js';
-import { eventually } from '../support/program.js';
+import { eventually, lastingPort } from '../support/daemons.js';
 import { readRules } from '../support/alertRules.js';
 import { scaledRules } from './scaledRules.js';
 

@@ -1,9 +1,7 @@
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import { demand } from '../support/campaign.js';
-import { atEnd } from '../support/cleanup.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { programPath, runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
+import { atEnd, devnetForTest, lastingPort, programPath, runProgram } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, type RunningDaemon } from '../support/daemons.js';
 import type { PrometheusServer } from './PrometheusServer.js';
 
 export type Scenes = Readonly<Record<string, (stage: Stage) => Promise<void>>>;

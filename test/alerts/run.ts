@@ -6,8 +6,7 @@
 import { spawnSync } from 'node:child_process';
 import { alertRules } from '../support/alertRules.js';
 import { chosenFrom, conclude, textOf } from '../support/campaign.js';
-import { withCleanup } from '../support/cleanup.js';
-import { scratchDirectory } from '../support/program.js';
+import { scratchDirectory, withCleanup } from '../support/daemons.js';
 import { checkDashboard } from './checkDashboard.js';
 import { writePage } from './page.js';
 import { PrometheusServer } from './PrometheusServer.js';

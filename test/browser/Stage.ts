@@ -1,8 +1,7 @@
 import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
-import { atEnd } from '../support/cleanup.js';
-import { scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
+import { atEnd, devnetForTest, scratchDirectory, startArguments, startDaemon } from '../support/daemons.js';
+import type { RunningDaemon } from '../support/daemons.js';
 import type { Chromium } from './Chromium.js';
 import { StatusPage } from './StatusPage.js';
 

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
-import { RestNode } from '../support/restNode.js';
-import type { RunningDaemon } from '../support/runningDaemon.js';
+import { RestNode, type RunningDaemon } from '../support/daemons.js';
 import { streamTopics } from '../support/streamedTopics.js';
 import type { Page } from './Chromium.js';
 import { holds, type Scene, type Stage } from './Stage.js';

@@ -1,6 +1,5 @@
 import type { EndpointStatus, StatusDocument } from '../../src/api/index.js';
-import { ServedChain, statusWith } from '../support/servedChain.js';
-import { smallChain } from '../support/smallChain.js';
+import { ServedChain, smallChain, statusWith } from '../support/daemons.js';
 import type { Scene } from './Stage.js';
 
 const HEAD = 158_000_000;

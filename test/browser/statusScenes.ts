@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import type { DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, eventually, lastingPort, scratchDirectory } from '../support/daemons.js';
+import { startArguments, startDaemon } from '../support/daemons.js';
 import { servedBelow } from '../support/prefixProxy.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { lookAt } from './looks.js';

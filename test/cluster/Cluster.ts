@@ -145,7 +145,7 @@ export class Cluster {
     for (const { daemon, faults } of this.members) {
       daemon.program.child.kill('SIGCONT');
       await daemon.program.stop('SIGKILL');
-      await faults.close();
+      await faults.down();
     }
     const name = new URL(this.url).pathname.slice(1);
     await asAdmin(this.world.server.url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`).catch(

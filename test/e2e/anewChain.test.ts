@@ -1,21 +1,16 @@
 import { expect, it } from 'vitest';
 import type { DevnetOptions } from '../../src/devnet/index.js';
-import { probeOn, refusalOf } from '../support/grpcProbe.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { RestNode } from '../support/restNode.js';
-import { eventually } from '../support/program.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
+import { devnetForTest, eventually, indexedHere, lastingPort, probeOn } from '../support/daemons.js';
+import { refusalOf, RestNode } from '../support/daemons.js';
 
 const HEAD = 60;
 const chain = { seed: 31, startHead: HEAD, paused: true } satisfies DevnetOptions;
 
 it('leaves an access node alone whose chain began anew, and forwards nothing to it', async () => {
   const port = await lastingPort();
-  const devnet = await devnetForTest({ ...chain, port });
   const rest = await RestNode.start();
-  const flags = ['--start-height', 'root', '--api-forward', '--api-forward-rest', rest.url];
-  const daemon = await daemonOn(devnet, ...flags);
-  await daemon.reaches(HEAD);
+  const flags = ['--api-forward', '--api-forward-rest', rest.url];
+  const { daemon, devnet } = await indexedHere({ ...chain, port }, ...flags);
   const probe = probeOn(daemon.grpcAddress);
   const overGrpc = async () =>
     (await refusalOf(probe.call('ExecuteScriptAtLatestBlock', { script: Buffer.from('x') }))).code;

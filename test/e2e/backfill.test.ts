@@ -1,15 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { BackfillStatus } from '../../src/api/index.js';
-import { runCommand } from '../support/commandLine.js';
-import { scratchDirectory } from '../support/program.js';
-import {
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
-import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
+import { devnetForTest, dumpStore, firstDifference, runCommand, runDaemonHere } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
+import { storeFlags } from '../support/daemons.js';
 
 const HISTORY = 400;
 const SEALED_LAG = 2;

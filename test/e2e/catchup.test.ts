@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { DevnetOptions } from '../../src/devnet/index.js';
-import { scratchDirectory } from '../support/program.js';
-import { expectNoDamage } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, expectNoDamage, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemon, type RunningDaemon } from '../support/daemons.js';
 
 const WINDOW = 64;
 const MAX_RESIDENT_BYTES = 300 * 1024 ** 2;

@@ -4,19 +4,10 @@ import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { runCommand } from '../support/commandLine.js';
-import { openSocket, tcpServer } from '../support/httpProbe.js';
-import { runProgram, scratchDirectory, startProgram, until } from '../support/program.js';
-import {
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
-import { expectNoDamage } from '../support/provenStore.js';
-import { dumpStore, storeFlags, storePath } from '../support/storeDump.js';
+import { blocksOf, devnetForTest, dumpStore, expectNoDamage, openSocket } from '../support/daemons.js';
+import { runCommand, runDaemonHere, runProgram, scratchDirectory } from '../support/daemons.js';
+import { startArguments, startDaemon, startDaemonHere, startProgram } from '../support/daemons.js';
+import { storeFlags, storePath, tcpServer, until, writeReferenceStore } from '../support/daemons.js';
 
 const ROOT = 100;
 const HEAD = 200;

@@ -14,9 +14,7 @@ import {
   startDeployedDaemon,
 } from '../support/deployed.js';
 import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
-import { runCommand } from '../support/commandLine.js';
-import { eventually } from '../support/program.js';
-import { usePostgres } from '../support/storeKinds.js';
+import { eventually, runCommand, usePostgres } from '../support/daemons.js';
 
 const run = promisify(execFile);
 const folder = join(deployFolder, 'compose');

@@ -3,12 +3,9 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { create } from 'tar';
 import { expect, it } from 'vitest';
-import { runCommand } from '../support/commandLine.js';
-import { scratchDirectory } from '../support/program.js';
-import { RestNode } from '../support/restNode.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import { dumpStore, firstDifference, storeFlags, storePath } from '../support/storeDump.js';
-import { refused, answered } from '../support/refusal.js';
+import { answered, devnetForTest, dumpStore, firstDifference, refused } from '../support/daemons.js';
+import { RestNode, runCommand, runDaemonHere, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemonHere, storeFlags, storePath } from '../support/daemons.js';
 
 const HEIGHTS = 700;
 

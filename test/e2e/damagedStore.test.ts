@@ -7,7 +7,6 @@ import { withCleanup } from '../support/cleanup.js';
 const sample = {
   'log byte flipped, payload': 'healed',
   'table truncated': 'refused, repaired',
-  'the directory moved away at work': 'stopped, went on',
   'table byte flipped while the daemon serves, and healed by it': 'healed',
 };
 

@@ -1,12 +1,8 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runCommand } from '../support/commandLine.js';
-import { atEnd } from '../support/cleanup.js';
-import { asAdmin } from '../support/postgresServer.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
-import { usePostgres } from '../support/storeKinds.js';
+import { asAdmin, atEnd, devnetForTest, eventually, runCommand, runDaemonHere } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, usePostgres } from '../support/daemons.js';
 
 /** A superuser who signs in with a password, which `passwordFile` holds, for PGPASSFILE; `hold` puts another one there. */
 async function passwordRole(url: string, name: string, password: string) {

@@ -1,9 +1,8 @@
 import { statfsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { scratchDirectory } from '../support/program.js';
-import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { devnetForTest, proveStore, runDaemonHere, scratchDirectory } from '../support/daemons.js';
+import { startArguments, startDaemonHere } from '../support/daemons.js';
 
 const LOW = 30;
 const HEAD = 90;

@@ -6,21 +6,13 @@ import { checkCertificate } from '../../src/app/doctor/exposure.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
-import { runCommand } from '../support/commandLine.js';
+import { daemonOn, devnetForTest, indexedHere, runCommand, runDaemonHere } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, storeFlags, storePath } from '../support/daemons.js';
+import { usePostgres } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';
-import { scratchDirectory } from '../support/program.js';
 import { relayedPeer } from '../support/relayedPeer.js';
-import {
-  daemonOn,
-  devnetForTest,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-} from '../support/runningDaemon.js';
 import { TestSecrets } from '../support/secretFiles.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { storeFlags, storePath } from '../support/storeDump.js';
 
 const HEAD = 40;
 const FOREIGN = 'serves flow-emulator; --network devnet expects flow-localnet';
@@ -189,9 +181,7 @@ describe('doctor', () => {
   });
 
   it('asks for blocks as they are proven from, which an indexer has not', async () => {
-    const devnet = await devnetForTest({ seed: 3, startHead: 8, paused: true, hashedIds: true });
-    const source = await daemonOn(devnet);
-    await source.reaches(8);
+    const { daemon: source } = await indexedHere({ seed: 3, startHead: 8, hashedIds: true });
     const { saying } = await examinedOn(source.grpcAddress);
     expect(saying('nodes', 'warning')).toMatch(/as its --peer too\), nor any other call for blocks/);
     const believing = await examinedOn(source.grpcAddress, '--proof-mode', 'off');

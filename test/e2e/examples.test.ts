@@ -5,10 +5,7 @@ import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import createClient from 'openapi-fetch';
 import type { paths } from '../../docs/examples/api-types.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { RestNode } from '../support/restNode.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
-import { together } from '../support/together.js';
+import { eventually, indexedHere, RestNode, scratchDirectory, together } from '../support/daemons.js';
 
 const HEAD = 60;
 const FROM = 40;
@@ -67,8 +64,7 @@ async function shownBy(browser: string): Promise<string> {
 }
 
 it('docs/examples follow the index in each language that the machine has', async () => {
-  const devnet = await devnetForTest({ seed: 21, startHead: HEAD, paused: true, sealedLag: 0 });
-  const daemon = await daemonOn(devnet, '--start-height', '0');
+  const { daemon } = await indexedHere({ seed: 21, startHead: HEAD });
   apiUrl = daemon.apiUrl;
   await eventually(async () => {
     const { data } = await createClient<paths>({ baseUrl: apiUrl }).GET('/status');

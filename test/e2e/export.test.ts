@@ -4,12 +4,9 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { seededRandom } from '../support/seededRandom.js';
-import { blocksOf, writeReferenceStore } from '../support/chainReference.js';
-import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
-import { storeFlags } from '../support/storeDump.js';
+import { blocksOf, devnetForTest, eventually, runCommand, scratchDirectory } from '../support/daemons.js';
+import { seededRandom, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
+import { startProgram, storeFlags, writeReferenceStore } from '../support/daemons.js';
 
 const ROOT = 100;
 const HEAD = 160;

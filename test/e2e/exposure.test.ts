@@ -1,9 +1,8 @@
 import { chmodSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { beginCall, sessionOn } from '../support/http2Probe.js';
-import { eventually, runProgram, scratchDirectory } from '../support/program.js';
-import { daemonOn, devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { beginCall, daemonOn, devnetForTest, eventually, runProgram } from '../support/daemons.js';
+import { scratchDirectory, sessionOn, startArguments, startDaemonHere } from '../support/daemons.js';
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 

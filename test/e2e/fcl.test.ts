@@ -1,21 +1,15 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, scratchDirectory, startProgram, type Program } from '../support/program.js';
-import { RestNode } from '../support/restNode.js';
-import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
+import { eventually, indexedHere, RestNode, startProgram, type DaemonHere } from '../support/daemons.js';
+import type { Program } from '../support/daemons.js';
 import { streamTopics } from '../support/streamedTopics.js';
 
 const TOP = 1_010;
 const TRANSACTION = 'ef'.repeat(32);
 const script = [join(import.meta.dirname, '../support/fclProgram.mjs')];
 
-async function daemonWith(...flags: string[]): Promise<DaemonHere> {
-  const devnet = await devnetForTest({ seed: 3, rootHeight: 1_000, startHead: TOP, paused: true });
-  const args = startArguments(devnet, scratchDirectory(), '--start-height', 'root', ...flags);
-  const daemon = await startDaemonHere(args);
-  await daemon.reaches(TOP);
-  return daemon;
-}
+const daemonWith = async (...flags: string[]) =>
+  (await indexedHere({ seed: 3, rootHeight: 1_000, startHead: TOP }, ...flags)).daemon;
 
 /** A process of its own: what nobody catches ends it. */
 function fclProgram(daemon: DaemonHere, mode: 'once' | 'watch'): Program {

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { scratchDirectory } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments } from '../support/runningDaemon.js';
+import { devnetForTest, runDaemonHere, scratchDirectory, startArguments } from '../support/daemons.js';
 
 const LAST = 20;
 

@@ -3,9 +3,8 @@ import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, eventually, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemon, stopAndProve, type RunningDaemon } from '../support/daemons.js';
 
 /** One chain for both nodes. Execution data reaches the head. */
 const chain = { seed: 41, startHead: 120, paused: true, executionDataLag: -4 } as const;

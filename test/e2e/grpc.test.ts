@@ -1,9 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { oddChain } from '../support/chainReference.js';
-import { probeOn, type Message } from '../support/grpcProbe.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
+import { indexedHere, oddChain, probeOn, type Message } from '../support/daemons.js';
 
 const { version } = packageJson;
 const ROOT = 1_000;
@@ -61,10 +59,8 @@ const bytes = (id: string): Buffer => Buffer.from(id, 'hex');
 
 /** What is refused: test/integration/api/grpcApi.test.ts. */
 it('answers blocks, collections and transactions as the node itself, field by field', async () => {
-  const still = { startHead: TOP, paused: true, sealedLag: SEALED_LAG };
-  const devnet = await devnetForTest({ ...chainOptions, ...still });
-  const daemon = await daemonOn(devnet, '--start-height', 'root');
-  await daemon.reaches(TOP);
+  const still = { startHead: TOP, sealedLag: SEALED_LAG };
+  const { daemon, devnet } = await indexedHere({ ...chainOptions, ...still });
   await daemon.statusUntil(({ sealed }) => sealed === TOP - SEALED_LAG);
   const [ours, theirs] = [probeOn(daemon.grpcAddress), probeOn(devnet.address)];
 

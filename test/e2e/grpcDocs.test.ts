@@ -3,9 +3,8 @@ import { readFileSync } from 'node:fs';
 import { status, type ServiceError } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
-import { atEnd } from '../support/cleanup.js';
+import { atEnd, indexedHere } from '../support/daemons.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
 
 const page = readFileSync(new URL('../../docs/grpc.md', import.meta.url), 'utf8');
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';
@@ -73,15 +72,8 @@ function printed(answer: Message): string[] {
 
 it('docs/grpc.md shows every call that is served, and each can be made as it stands there', async () => {
   expect(lines.length).toBeGreaterThan(10);
-  const devnet = await devnetForTest({
-    rootHeight: ROOT,
-    hashedIds: true,
-    startHead: ROOT + 20,
-    sealedLag: 2,
-    paused: true,
-  });
-  const daemon = await daemonOn(devnet, '--start-height', 'root', '--index-accounts');
-  await daemon.reaches(ROOT + 20);
+  const chain = { rootHeight: ROOT, hashedIds: true, startHead: ROOT + 20, sealedLag: 2 };
+  const { daemon, devnet } = await indexedHere(chain, '--index-accounts');
   await daemon.statusUntil(({ proof, sealed }) => (sealed ?? 0) >= ROOT && proof.committee !== null);
   const heights = Array.from({ length: 18 }, (_, index) => ROOT + 1 + index);
   const block = heights

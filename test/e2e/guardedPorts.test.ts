@@ -7,12 +7,9 @@ import { connect } from 'node:tls';
 import { credentials, Metadata, type ChannelCredentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { atEnd } from '../support/cleanup.js';
-import { runCommand } from '../support/commandLine.js';
-import { probeOn } from '../support/grpcProbe.js';
-import { beginCall, sessionOn } from '../support/http2Probe.js';
-import { eventually, scratchDirectory, runProgram } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
+import { atEnd, beginCall, devnetForTest, eventually, indexedHere, probeOn } from '../support/daemons.js';
+import { runCommand, runDaemonHere, runProgram, scratchDirectory, sessionOn } from '../support/daemons.js';
+import { startArguments } from '../support/daemons.js';
 import {
   certificateOf,
   clientCaFile,
@@ -88,11 +85,9 @@ const LAST = 20;
 const UNAUTHENTICATED = { code: 'UNAUTHENTICATED' };
 
 async function guarded(flags: (secrets: TestSecrets) => readonly string[]) {
-  const node = await devnetForTest({ seed: 5, profile: 'mixed', startHead: LAST, paused: true });
-  const [dataDir, secrets] = [scratchDirectory(), new TestSecrets(`${TOKEN} tests # the tests\n`)];
-  const args = startArguments(node, dataDir, '--start-height', '0', ...flags(secrets));
-  const daemon = await startDaemonHere(args);
-  await daemon.reaches(LAST);
+  const secrets = new TestSecrets(`${TOKEN} tests # the tests\n`);
+  const chain = { seed: 5, profile: 'mixed', startHead: LAST } as const;
+  const { daemon, dataDir } = await indexedHere(chain, ...flags(secrets));
   const portOf = (address: string): number => Number(new URL(address).port);
   const [port, grpcPort] = [portOf(daemon.apiUrl), portOf(`http://${daemon.grpcAddress}`)];
   const client = (brought?: Brought) => probeOn(`localhost:${grpcPort}`, {}, grpcCredentials(brought));

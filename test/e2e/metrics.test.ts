@@ -4,11 +4,9 @@ import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, methodNames, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions, FaultRule } from '../../src/devnet/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
-import { blocksOf } from '../support/chainReference.js';
-import { scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
+import { blocksOf, devnetForTest, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemonHere, type DaemonHere, type ScrapedMetrics } from '../support/daemons.js';
 import { violations, type JsonSchema } from '../support/schemaCheck.js';
-import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
 
 const ROOT = 100;
 const HEAD = 190;

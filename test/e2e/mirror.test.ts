@@ -1,22 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator, consecutiveSporks, type DevnetOptions } from '../../src/devnet/index.js';
+import { ChainGenerator, consecutiveSporks } from '../../src/devnet/index.js';
 import { identifierBytes } from '../../src/flow/index.js';
-import { blocksOf } from '../support/chainReference.js';
-import { runCommand } from '../support/commandLine.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { expectNoDamage } from '../support/provenStore.js';
+import { blocksOf, daemonOn, devnetForTest, dumpStore, eventually } from '../support/daemons.js';
+import { expectNoDamage, firstDifference, indexedHere, lastingPort, runCommand } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
+import { storeFlags, type DaemonHere, type ScrapedMetrics } from '../support/daemons.js';
 import { relayedPeer } from '../support/relayedPeer.js';
-import {
-  daemonOn,
-  devnetForTest,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
-import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
-import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
 
 const HEAD = 120;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;
@@ -25,13 +14,6 @@ const NOBODY = { address: 'none' };
 
 function mirrorOf(peer: string, dataDir: string, ...flags: string[]): Promise<DaemonHere> {
   return startDaemonHere(startArguments(NOBODY, dataDir, '--peer', peer, ...FROM_ROOT, ...flags));
-}
-
-/** Two sporks; of the first, blocks above its end may have been discarded. */
-function sporksEndingAt(lastHeight: number, discarded = 0): [DevnetOptions, DevnetOptions] {
-  const common = { paused: true };
-  const options = { seed: chain.seed, ends: [{ lastHeight, discarded }], common };
-  return consecutiveSporks(options) as [DevnetOptions, DevnetOptions];
 }
 
 async function stopAll(...daemons: DaemonHere[]): Promise<void> {
@@ -122,7 +104,8 @@ describe('a mirror', () => {
   });
 
   it('goes with its source from one spork to the next, also while it follows', async () => {
-    const [ended, after] = sporksEndingAt(99);
+    const ends = [{ lastHeight: 99, discarded: 0 }];
+    const [ended, after] = consecutiveSporks({ seed: chain.seed, ends, common: { paused: true } });
     const old = await devnetForTest(ended);
     const port = await lastingPort();
     const [first, second, third] = [scratchDirectory(), scratchDirectory(), scratchDirectory()];
@@ -145,34 +128,6 @@ describe('a mirror', () => {
     await expectSameStores(first, second);
     // Of sporks that ended before it began, a mirror has the blocks, and not their ids.
     await expectNoDamage(third);
-  });
-
-  it('keeps its blocks where its source went over to another fork, and says how far to rewind', async () => {
-    const [before, after] = sporksEndingAt(99, HEAD - 99);
-    // Both have the blocks up to 99, and others above.
-    const [old, other] = [
-      await devnetForTest(before),
-      await devnetForTest({ ...after, startHead: HEAD + 20 }),
-    ];
-    const [first, second] = [scratchDirectory(), scratchDirectory()];
-    const grpc = ['--api-grpc-port', String(await lastingPort())];
-    let source = await startDaemonHere(startArguments(old, first, ...FROM_ROOT, ...grpc));
-    await source.reaches(HEAD);
-    const mirror = await mirrorOf(source.grpcAddress, second);
-    await mirror.reaches(HEAD);
-    await stopAll(source);
-    expect((await runCommand(['rewind', ...storeFlags(first), '--to', '99', '--yes'])).code).toBe(0);
-    const both = startArguments(other, first, '--access-node', old.address, '--access-spork-root', '100');
-    source = await startDaemonHere([...both, ...FROM_ROOT, ...grpc]);
-    await source.reaches(HEAD + 20);
-    const { code } = await mirror.reason(/rewind/);
-    expect(['parent_mismatch', 'chain_replaced']).toContain(code);
-    await stopAll(mirror);
-    expect((await runCommand(['rewind', ...storeFlags(second), '--to', '99', '--yes'])).code).toBe(0);
-    const again = await mirrorOf(source.grpcAddress, second);
-    await again.reaches(HEAD + 20);
-    await stopAll(again, source);
-    await expectSameStores(first, second);
   });
 
   it('begins where its source begins, says of peers what it says of nodes elsewhere, and goes on where it was when its source is killed, and when that was rewound', async () => {
@@ -209,10 +164,8 @@ it('a peer that changes the ids of what it mirrors is refused and counted, and a
   const FROM = 20;
   const generator = new ChainGenerator({ seed: chain.seed, hashedIds: true });
   const ids = blocksOf(generator, FROM, HEAD).map(({ id }) => identifierBytes(id));
-  const node = await devnetForTest(chain);
-  const [first, second] = [scratchDirectory(), scratchDirectory()];
-  const source = await startDaemonHere(startArguments(node, first, ...FROM_ROOT));
-  await source.reaches(HEAD);
+  const { daemon: source, dataDir: first } = await indexedHere(chain);
+  const second = scratchDirectory();
   const liar = await relayedPeer(source.grpcAddress, (method, answer) => {
     if (!['GetProvableBlock', 'SubscribeProvableBlocks'].includes(method)) return answer;
     // A bit of each, wherever it is.

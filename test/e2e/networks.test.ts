@@ -2,11 +2,9 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { seededRandom } from '../support/seededRandom.js';
+import { devnetForTest, scratchDirectory, seededRandom, startArguments } from '../support/daemons.js';
+import { startDaemon, stopAndProve, type RunningDaemon } from '../support/daemons.js';
 import { FaultProxy, type Identity, type Weather } from '../support/faultProxy.js';
-import { scratchDirectory } from '../support/program.js';
-import { stopAndProve } from '../support/provenStore.js';
-import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
 
 /** Recovery unaided: within a minute of the fault's end. */
 const RECOVERY_MS = 60_000;

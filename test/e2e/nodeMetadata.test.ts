@@ -3,14 +3,10 @@ import { join } from 'node:path';
 import { Metadata, type ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import { runCommand } from '../support/commandLine.js';
-import { probeOn } from '../support/grpcProbe.js';
+import { devnetForTest, eventually, probeOn, RestNode, runCommand } from '../support/daemons.js';
+import { runDaemonHere, scratchDirectory, startArguments, startDaemonHere } from '../support/daemons.js';
+import { WsClient, type DaemonHere } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { RestNode } from '../support/restNode.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
-import { WsClient } from '../support/wsClient.js';
 
 const ROOT = 1_000;
 const TOP = 1_030;

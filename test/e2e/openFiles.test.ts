@@ -2,12 +2,10 @@ import { readdirSync, writeFileSync } from 'node:fs';
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runCommand } from '../support/commandLine.js';
-import { beginCall, sessionOn } from '../support/http2Probe.js';
-import { runProgram, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon, type RunningDaemon } from '../support/runningDaemon.js';
+import { atEnd, beginCall, devnetForTest, runCommand, runProgram } from '../support/daemons.js';
+import { scratchDirectory, sessionOn, startArguments, startDaemon } from '../support/daemons.js';
+import type { RunningDaemon } from '../support/daemons.js';
 import { TestSecrets } from '../support/secretFiles.js';
-import { atEnd } from '../support/cleanup.js';
 
 const KEPT = 'Host: x\r\nConnection: keep-alive\r\n';
 const REQUESTS = {

@@ -4,17 +4,10 @@ import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
 import { unreadPipe, unreadSocket, type OtherEnd } from '../support/badOutputs.js';
-import { isOpen } from '../support/httpProbe.js';
-import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
-import type { Program, RunAs } from '../support/program.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { RestNode } from '../support/restNode.js';
-import { devnetForTest, RunningDaemon, startArguments } from '../support/runningDaemon.js';
-import { together } from '../support/together.js';
-import { ServedChain } from '../support/servedChain.js';
-import { smallChain } from '../support/smallChain.js';
+import { devnetForTest, eventually, isOpen, lastingPort, matching, programPath } from '../support/daemons.js';
+import { RestNode, RunningDaemon, scratchDirectory, ServedChain, smallChain } from '../support/daemons.js';
+import { startArguments, startProgram, together, type Program, type RunAs } from '../support/daemons.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
-import { matching } from '../support/refusal.js';
 
 const HEAD = 120;
 /** Blocks after which a fault may strike, and blocks that must come after it. */

@@ -2,18 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
+import type { ChainOptions, DevnetHandle } from '../../src/devnet/index.js';
 import type { ExplainDocument, StatusDocument } from '../../src/api/index.js';
-import { blocksOf } from '../support/chainReference.js';
-import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory } from '../support/program.js';
+import { blocksOf, dumpStore, eventually, expectNoDamage, firstDifference } from '../support/daemons.js';
+import { indexedHere, matching, runCommand, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemonHere, storeFlags, type DaemonHere, type ScrapedMetrics } from '../support/daemons.js';
 import { TestSecrets } from '../support/secretFiles.js';
-import { expectNoDamage } from '../support/provenStore.js';
-import { daemonOn, devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
-import type { ScrapedMetrics } from '../support/scrapedMetrics.js';
-import { dumpStore, firstDifference, storeFlags } from '../support/storeDump.js';
-import { matching } from '../support/refusal.js';
 
 const ROOT = 1_000;
 const TOP = ROOT + 160;
@@ -22,9 +16,7 @@ const chain = new ChainGenerator(chainOptions);
 const blocks = new Map(blocksOf(chain, ROOT, TOP).map((block) => [block.height, block]));
 const withCollections = [...blocks.values()].filter(({ collections }) => collections.length > 0);
 
-function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
-  return devnetForTest({ ...chainOptions, startHead: TOP, paused: true, sealedLag: 0, ...options });
-}
+const still = { ...chainOptions, startHead: TOP };
 
 function follower(devnet: DevnetHandle, dataDir: string, peer: string, ...flags: string[]) {
   return startDaemonHere(startArguments(devnet, dataDir, '--peer', peer, ...flags));
@@ -46,13 +38,15 @@ const peerOf = async (daemon: DaemonHere): Promise<StatusDocument['sources']['pe
 
 describe('an indexer that another one feeds', () => {
   it('catches up with next to no collection asked of the nodes, goes on by itself when that is gone, and has the same store', async () => {
-    const top = ROOT + 600;
-    const devnet = await nodeWith({ startHead: top });
-    const [first, second] = [scratchDirectory(), scratchDirectory()];
-    const source = await startDaemonHere(startArguments(devnet, first, '--start-height', 'root', '--no-edi'));
-    await source.reaches(top);
+    const top = ROOT + 300;
+    const {
+      daemon: source,
+      dataDir: first,
+      devnet,
+    } = await indexedHere({ ...still, startHead: top }, '--no-edi');
+    const second = scratchDirectory();
     const before = collectionCalls(devnet);
-    expect(before).toBeGreaterThan(300);
+    expect(before).toBeGreaterThan(150);
     // Of two sources the quicker one is asked. A node without any way to it would be that.
     devnet.node.setFaults(
       collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 1_000 }) as const),
@@ -88,9 +82,7 @@ describe('an indexer that another one feeds', () => {
   });
 
   it('fills in history from it too', async () => {
-    const devnet = await nodeWith();
-    const source = await daemonOn(devnet, '--start-height', 'root', '--no-edi');
-    await source.reaches(TOP);
+    const { daemon: source, devnet } = await indexedHere(still, '--no-edi');
     const before = collectionCalls(devnet);
     const args = startArguments(devnet, scratchDirectory(), '--start-height', String(TOP - 20), '--no-edi');
     const fed = await startDaemonHere([...args, '--peer', source.grpcAddress, '--backfill', String(ROOT)]);
@@ -103,10 +95,8 @@ describe('an indexer that another one feeds', () => {
 /** What is to be done where there is no file, or none of its lines is for it: doctor.test.ts, nodeMetadata.test.ts. */
 it('a peer that wants a token feeds who has one, and the file is read again by itself', async () => {
   const TOKEN = 'a-token-of-the-peer-0123';
-  const devnet = await nodeWith();
   const guard = [...new TestSecrets(`${TOKEN}\n`).flags(), '--api-tokens-for', 'expensive'];
-  const source = await daemonOn(devnet, '--no-edi', ...FROM_ROOT, ...guard);
-  await source.reaches(TOP);
+  const { daemon: source, devnet } = await indexedHere(still, '--no-edi', ...guard);
   // There is no other way to a collection.
   devnet.node.setFaults(
     collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 30_000 }) as const),

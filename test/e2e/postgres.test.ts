@@ -1,13 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory, until } from '../support/program.js';
-import { asAdmin } from '../support/postgresServer.js';
-import { devnetForTest, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { refused, answered } from '../support/refusal.js';
-import { storeFlags } from '../support/storeDump.js';
+import { answered, asAdmin, devnetForTest, eventually, refused, runCommand } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemonHere, storeFlags, until } from '../support/daemons.js';
+import { usePostgres } from '../support/daemons.js';
 
 const HEIGHTS = 60;
 

@@ -2,9 +2,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { pageAt } from '../docs/files.js';
-import { lastingPort } from '../support/lastingPort.js';
-import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, eventually, lastingPort, programPath, scratchDirectory } from '../support/daemons.js';
+import { startArguments, startDaemon, startProgram } from '../support/daemons.js';
 
 const page = pageAt('docs/profiling.md');
 const from = async (): Promise<string[]> =>

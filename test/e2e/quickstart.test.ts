@@ -2,9 +2,7 @@ import { chmodSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readDaemonRecord } from '../../src/app/index.js';
-import { atEnd } from '../support/cleanup.js';
-import { eventually, scratchDirectory, startProgram } from '../support/program.js';
-import { expectNoDamage } from '../support/provenStore.js';
+import { atEnd, eventually, expectNoDamage, scratchDirectory, startProgram } from '../support/daemons.js';
 
 /** The quickstart's own, made anew by each run. */
 const dataDir = join(import.meta.dirname, '../../data/quickstart');

@@ -1,14 +1,13 @@
 import { cpSync, rmSync, symlinkSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
-import { atEnd } from '../support/cleanup.js';
+import { atEnd, devnetForTest, eventually, listening, programPath } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startProgram, together } from '../support/daemons.js';
+import type { RunningDaemon } from '../support/daemons.js';
 import { inspectReaders } from '../support/inspector.js';
-import { eventually, programPath, scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, listening, startArguments, type RunningDaemon } from '../support/runningDaemon.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
-import { together } from '../support/together.js';
 
-const HEAD = 300;
+const HEAD = 40;
 
 /** A daemon that can be told, through Node's inspector, what its reader thread is to do. */
 async function inspected(main = programPath, wrapper: readonly string[] = []) {

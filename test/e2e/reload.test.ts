@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemonHere, type DaemonHere } from '../support/runningDaemon.js';
+import { indexedHere, type DaemonHere } from '../support/runningDaemon.js';
 
 const RELOADED = 'configuration reloaded';
 
@@ -18,14 +18,12 @@ interface World {
 }
 
 async function world(content: unknown, ...flags: readonly string[]): Promise<World> {
-  const devnet = await devnetForTest({ seed: 5, profile: 'mixed', startHead: 20, paused: true });
   const file = join(scratchDirectory(), 'config.json');
   const write = (next: unknown): void =>
     writeFileSync(file, typeof next === 'string' ? next : JSON.stringify(next));
   write(content);
-  const args = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--config', file, ...flags);
-  const daemon = await startDaemonHere(args);
-  await daemon.reaches(20);
+  const chain = { seed: 5, profile: 'mixed', startHead: 20 } as const;
+  const { daemon, devnet } = await indexedHere(chain, '--config', file, ...flags);
   return {
     ...{ daemon, devnet, write },
     reload: (message) => {

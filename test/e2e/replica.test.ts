@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { runCommand } from '../support/commandLine.js';
-import { atEnd } from '../support/cleanup.js';
+import { asAdmin, atEnd, daemonOn, devnetForTest, eventually, refused } from '../support/daemons.js';
+import { runCommand, usePostgres } from '../support/daemons.js';
 import { replicaMaker, startReplica } from '../support/postgresReplica.js';
-import { asAdmin } from '../support/postgresServer.js';
-import { eventually } from '../support/program.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { refused } from '../support/refusal.js';
 
 describe('readers that use a replica', { timeout: 120_000 }, () => {
   const postgres = usePostgres({ isOwn: true });

@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { runCommand } from '../support/commandLine.js';
-import { scratchDirectory } from '../support/program.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemonHere } from '../support/runningDaemon.js';
-import type { DaemonHere } from '../support/runningDaemon.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { refused } from '../support/refusal.js';
-import { storeFlags } from '../support/storeDump.js';
-import { rowsOfBlocks } from '../support/postgresServer.js';
+import { devnetForTest, refused, rowsOfBlocks, runCommand, runDaemonHere } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemonHere, storeFlags } from '../support/daemons.js';
+import { usePostgres, type DaemonHere } from '../support/daemons.js';
 
 /** A leader that is lost is followed by another within so long; one that stops hands over in less. */
 const TAKEOVER_MS = 12_000;

@@ -4,16 +4,10 @@ import { WebSocket } from 'ws';
 import { expect, it } from 'vitest';
 import { exitCodes, STOP_TIMEOUT_MS } from '../../src/app/index.js';
 import type { DevnetOptions } from '../../src/devnet/index.js';
-import { atEnd } from '../support/cleanup.js';
+import { atEnd, devnetForTest, eventually, listening, runDaemonHere } from '../support/daemons.js';
+import { runProgram, scratchDirectory, startArguments, startDaemon } from '../support/daemons.js';
+import { startProgram } from '../support/daemons.js';
 import { deployFolder } from '../support/deployed.js';
-import { eventually, runProgram, scratchDirectory, startProgram } from '../support/program.js';
-import {
-  devnetForTest,
-  listening,
-  runDaemonHere,
-  startArguments,
-  startDaemon,
-} from '../support/runningDaemon.js';
 import { StandInServiceManager } from '../support/serviceManager.js';
 
 const chain = { seed: 7, startHead: 20, paused: true } satisfies DevnetOptions;

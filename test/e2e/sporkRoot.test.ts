@@ -2,7 +2,7 @@ import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
 import { programPath, scratchDirectory, startProgram, type Program } from '../support/program.js';
-import { daemonOn, devnetForTest, listening, startArguments } from '../support/runningDaemon.js';
+import { devnetForTest, indexedHere, listening, startArguments } from '../support/runningDaemon.js';
 
 const ROOT = 100;
 const HEAD = ROOT + 20;
@@ -52,10 +52,8 @@ it('a chain with another root than the spork table names is refused, and the rig
 
 it('a question about a height of an earlier spork dials nobody', async () => {
   // The real table of mainnet, whose historic nodes are not to be reached from a test.
-  const heads = { rootHeight: 200_000_000, startHead: 200_000_010, paused: true };
-  const node = await devnetForTest({ seed: 31, chainId: 'flow-mainnet', ...heads });
-  const daemon = await daemonOn(node, '--network', 'mainnet', '--start-height', 'root');
-  await daemon.reaches(heads.startHead);
+  const chain = { seed: 31, chainId: 'flow-mainnet', rootHeight: 200_000_000, startHead: 200_000_010 };
+  const { daemon, devnet: node } = await indexedHere(chain, '--network', 'mainnet');
   for (const height of [7_601_063, 40_171_634, 137_390_145])
     expect((await daemon.api(`/explain/${height}`)).body).toMatchObject({ stage: 'below_first_indexed' });
   expect((await daemon.status()).endpoints.map(({ name }) => name)).toEqual([node.address]);

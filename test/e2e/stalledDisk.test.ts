@@ -2,9 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { scratchDirectory } from '../support/program.js';
-import { proveStore } from '../support/provenStore.js';
-import { devnetForTest, runDaemonHere, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { devnetForTest, proveStore, runDaemonHere, scratchDirectory } from '../support/daemons.js';
+import { startArguments, startDaemon } from '../support/daemons.js';
 
 /** More than the write buffer of the store holds: LevelDB is at its next log long before. */
 const HEAD = 1_000;

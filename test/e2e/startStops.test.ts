@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { tcpServer } from '../support/httpProbe.js';
-import { scratchDirectory, startProgram } from '../support/program.js';
-import { devnetForTest, startArguments, startHere } from '../support/runningDaemon.js';
-import { usePostgres } from '../support/storeKinds.js';
+import { devnetForTest, scratchDirectory, startArguments, startHere } from '../support/daemons.js';
+import { startProgram, tcpServer, usePostgres } from '../support/daemons.js';
 
 const CLOSED = '127.0.0.1:1';
 

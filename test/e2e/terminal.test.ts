@@ -1,8 +1,7 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { eventually, programPath, startProgram, type Program } from '../support/program.js';
-import { ServedChain } from '../support/servedChain.js';
-import { smallChain } from '../support/smallChain.js';
+import { eventually, programPath, ServedChain, smallChain, startProgram } from '../support/daemons.js';
+import type { Program } from '../support/daemons.js';
 
 const INDEXED = 'indexed      100 to 101: 2 heights, complete';
 

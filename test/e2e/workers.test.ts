@@ -1,11 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { rowsOfBlocks } from '../support/postgresServer.js';
-import { runCommand } from '../support/commandLine.js';
-import { eventually, scratchDirectory } from '../support/program.js';
-import { devnetForTest, startArguments, startDaemon, startDaemonHere } from '../support/runningDaemon.js';
-import { usePostgres } from '../support/storeKinds.js';
-import { answered } from '../support/refusal.js';
-import { storeFlags } from '../support/storeDump.js';
+import { answered, devnetForTest, eventually, rowsOfBlocks, runCommand } from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
+import { storeFlags, usePostgres } from '../support/daemons.js';
 
 const HISTORY = 2_300;
 /** A range of a worker that died runs again within so long. */

@@ -4,9 +4,7 @@ import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
 import { oddKinds, type GeneratedBlock } from '../../src/devnet/index.js';
 import { decodeBlock, decodeTransaction, type TransactionSignature } from '../../src/flow/index.js';
-import { matching } from '../support/refusal.js';
-import { daemonOn, devnetForTest } from '../support/runningDaemon.js';
-import { runProgram } from '../support/program.js';
+import { indexedHere, matching, runProgram } from '../support/daemons.js';
 
 const ROOT = 100;
 const HEAD = 127;
@@ -16,18 +14,13 @@ const ODD_EVERY = 14;
 
 /** A still chain in which every odd thing comes, and a daemon that has indexed all of it and knows what is sealed. */
 async function indexedOddChain() {
-  const node = await devnetForTest({
-    ...{ seed: 3, rootHeight: ROOT },
-    profile: {
-      ...{ base: 'mixed', bigCollectionBytes: 100_000 },
-      odd: Object.fromEntries(oddKinds.map((kind) => [kind, ODD_EVERY])),
-    },
-    ...{ startHead: HEAD, sealedLag: HEAD - SEALED, paused: true },
+  const odd = Object.fromEntries(oddKinds.map((kind) => [kind, ODD_EVERY]));
+  const { daemon, devnet: node } = await indexedHere({
+    ...{ seed: 3, rootHeight: ROOT, startHead: HEAD, sealedLag: HEAD - SEALED },
+    profile: { base: 'mixed', bigCollectionBytes: 100_000, odd },
   });
   const blocks = Array.from({ length: HEAD - ROOT + 1 }, (_, index) => node.chain.block(ROOT + index));
   expect([...new Set(blocks.flatMap(({ odd }) => odd))].toSorted()).toEqual(oddKinds.toSorted());
-  const daemon = await daemonOn(node, '--start-height', 'root');
-  await daemon.reaches(HEAD);
   await daemon.statusUntil(({ sealed }) => sealed === SEALED);
   const [head, sealed] = [blocks[HEAD - ROOT]!, blocks[SEALED - ROOT]!];
   return { blocks, head, sealed, daemon, generator: node.chain };

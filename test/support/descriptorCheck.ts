@@ -1,47 +1,16 @@
-import descriptor from 'protobufjs8/ext/descriptor.js';
+import descriptor, { type IFileDescriptorProto } from 'protobufjs8/ext/descriptor.js';
 
-/** As much of descriptor.proto as is checked. */
-export interface FileShape {
-  name: string;
-  package?: string;
-  dependency?: string[];
-  syntax?: string;
-  messageType?: MessageShape[];
-  enumType?: EnumShape[];
-  service?: { name: string; method?: MethodShape[] }[];
-}
+type Optional = 'options' | 'typeName' | 'clientStreaming' | 'serverStreaming';
+/** As it is decoded: lists are there where they are empty. */
+type Whole<T> = T extends (infer Item)[]
+  ? Whole<Item>[]
+  : T extends object
+    ? { [Key in keyof T as Exclude<Key, Optional>]-?: Whole<T[Key]> } & Pick<T, keyof T & Optional>
+    : T;
 
-interface MethodShape {
-  name: string;
-  inputType: string;
-  outputType: string;
-  clientStreaming?: boolean;
-  serverStreaming?: boolean;
-}
-
-interface MessageShape {
-  name: string;
-  field?: FieldShape[];
-  nestedType?: MessageShape[];
-  enumType?: EnumShape[];
-  oneofDecl?: { name: string }[];
-  options?: { mapEntry?: boolean };
-}
-
-interface FieldShape {
-  name: string;
-  number: number;
-  label: number;
-  type: number;
-  typeName?: string;
-  jsonName?: string;
-  oneofIndex?: number;
-}
-
-interface EnumShape {
-  name: string;
-  value?: { name: string; number: number }[];
-}
+export type FileShape = Whole<IFileDescriptorProto>;
+type MessageShape = FileShape['messageType'][number];
+type EnumShape = FileShape['enumType'][number];
 
 const REPEATED = 3;
 const MESSAGE = 11;
@@ -49,7 +18,7 @@ const ENUM = 14;
 
 export function decodeFile(encoded: Uint8Array): FileShape {
   const { FileDescriptorProto } = descriptor;
-  return FileDescriptorProto.toObject(FileDescriptorProto.decode(encoded)) as FileShape;
+  return FileDescriptorProto.toObject(FileDescriptorProto.decode(encoded), { arrays: true }) as FileShape;
 }
 
 interface Types {
@@ -58,7 +27,7 @@ interface Types {
 }
 
 /** By their full names, and those within them. */
-export function typesOf(scope: string, messages: MessageShape[] = [], enums: EnumShape[] = []): Types {
+export function typesOf(scope: string, messages: MessageShape[], enums: EnumShape[]): Types {
   const within = messages.map((one) => typesOf(`${scope}.${one.name}`, one.nestedType, one.enumType));
   const named = <T extends { name: string }>(all: T[]) =>
     all.map((one) => [`${scope}.${one.name}`, one] as const);
@@ -76,7 +45,7 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
   const faults: string[] = [];
   const names = files.map(({ name }) => name);
   if (new Set(names).size < names.length) faults.push('a file is there twice');
-  const typesIn = (file: FileShape) => typesOf(file.package ?? '', file.messageType, file.enumType);
+  const typesIn = (file: FileShape) => typesOf(file.package, file.messageType, file.enumType);
   const all = files.map((file) => ({ file, ...typesIn(file) }));
   const homes = new Map<string, { readonly file: string; readonly type: number }>(
     all.flatMap(({ file, messages, enums }) => [
@@ -85,8 +54,9 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
     ]),
   );
   for (const { file, messages } of all) {
-    const { name, dependency = [], syntax, service: services = [] } = file;
-    if (syntax !== 'proto3') faults.push(`${name} has the syntax ${String(syntax)}`);
+    const { name, syntax, service: services } = file;
+    const dependency = file.dependency as string[];
+    if (syntax !== 'proto3') faults.push(`${name} has the syntax ${syntax}`);
     for (const imported of dependency)
       if (!names.includes(imported)) faults.push(`${name} imports ${imported}, which is not there`);
     const resolve = (what: string, type: number, typeName = ''): void => {
@@ -97,17 +67,17 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
     };
     for (const [scope, message] of messages) {
       faults.push(...messageFaults(scope, message));
-      for (const { name: field, type, typeName } of message.field ?? [])
+      for (const { name: field, type, typeName } of message.field)
         if (type === MESSAGE || type === ENUM) resolve(`${scope}.${field}`, type, typeName);
     }
-    for (const method of services.flatMap((service) => service.method ?? []))
+    for (const method of services.flatMap((service) => service.method))
       for (const typeName of [method.inputType, method.outputType]) resolve(method.name, MESSAGE, typeName);
   }
   return faults;
 }
 
 function messageFaults(scope: string, message: MessageShape): string[] {
-  const { field: fields = [], nestedType: nested = [], oneofDecl: oneofs = [] } = message;
+  const { field: fields, nestedType: nested, oneofDecl: oneofs } = message;
   const misnamed = fields.filter((field) => field.jsonName !== jsonName(field.name));
   const torn = oneofs.filter((_, index) => {
     const places = fields.flatMap(({ oneofIndex }, place) => (oneofIndex === index ? [place] : []));
@@ -120,7 +90,7 @@ function messageFaults(scope: string, message: MessageShape): string[] {
     const isNamed = users.every(
       (user) => user.label === REPEATED && entry.name === `${jsonName(`_${user.name}`)}Entry`,
     );
-    const parts = (entry.field ?? []).map(({ name, number }) => `${name} ${number}`);
+    const parts = entry.field.map(({ name, number }) => `${name} ${number}`);
     return users.length !== 1 || !isNamed || parts.join() !== 'key 1,value 2';
   });
   return [

@@ -8,7 +8,7 @@ import { isOpen, tcpServer } from './httpProbe.js';
 import { lastingPort } from './lastingPort.js';
 import { scratchDirectory } from './program.js';
 import { seededRandom } from './seededRandom.js';
-import { messageOf, RequestReader } from './tcpFaults.js';
+import { elsewhere, messageOf, RequestReader } from './tcpFaults.js';
 
 const PGBOUNCER = '/usr/sbin/pgbouncer';
 /** PgBouncer is not installed everywhere; where it is not, the pooler below stands in for it. */
@@ -54,13 +54,6 @@ export async function startPgBouncer(
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   return elsewhere(target, at);
-}
-
-/** The same database at another port of this machine. */
-function elsewhere(target: string, port: number): string {
-  const url = new URL(target);
-  url.port = String(port);
-  return url.href;
 }
 
 /** Which of its idle sessions a pooler gives to who asks next. */

@@ -1,5 +1,5 @@
 import type { StatusDocument } from '../../src/api/index.js';
-import { startDevnet, type DevnetHandle } from '../../src/devnet/index.js';
+import { startDevnet, type DevnetHandle, type DevnetOptions } from '../../src/devnet/index.js';
 import type { Readiness, ReadinessReason } from '../../src/observability/index.js';
 import { atEnd } from './cleanup.js';
 import { HousedProgram } from './HousedProgram.js';
@@ -158,6 +158,19 @@ export function daemonOn(
   ...flags: readonly string[]
 ): Promise<DaemonHere> {
   return startDaemonHere(startArguments(node, scratchDirectory(), ...flags));
+}
+
+/** A daemon in this process that has indexed a chain, which stands still and is sealed, from its root to its head; and its node. */
+export async function indexedHere(
+  chain: DevnetOptions & { readonly startHead: number },
+  ...flags: readonly string[]
+) {
+  const devnet = await devnetForTest({ paused: true, sealedLag: 0, ...chain });
+  const dataDir = scratchDirectory();
+  const args = startArguments(devnet, dataDir, '--start-height', 'root', ...flags);
+  const daemon = await startDaemonHere(args);
+  await daemon.reaches(chain.startHead);
+  return { devnet, dataDir, args, daemon };
 }
 
 /** As `startDaemonHere`, to its end: at its stop height, or with a refusal. */

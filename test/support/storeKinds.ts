@@ -132,7 +132,7 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     onTestFinished(async () => {
       faults.script = () => undefined;
       await closing.now();
-      await faults.close();
+      await faults.down();
     });
     return faults;
   };

@@ -1,6 +1,5 @@
-import { once } from 'node:events';
-import { connect, createServer, type Server, type Socket } from 'node:net';
-import { lastingPort } from './lastingPort.js';
+import { connect, type Socket } from 'node:net';
+import { TcpGate } from './TcpGate.js';
 
 /** What a client asks of a database at once: to be let in, or everything up to the answer that it waits for. */
 export interface DatabaseRequest {
@@ -22,37 +21,29 @@ export type ScriptedAnswer =
 type Script = (request: DatabaseRequest) => ScriptedAnswer | undefined;
 
 /** A way to a database that can be cut, that can fall silent, and that can answer in its place. */
-export class TcpFaults {
-  readonly url: string;
+export class TcpFaults extends TcpGate {
   /** Connections cut at a word. */
   cuts = 0;
   /** Answers in place of the database, from now on. */
   script: Script = () => undefined;
-  readonly #target: { readonly host: string; readonly port: number };
-  readonly #port: number;
-  readonly #sockets = new Set<Socket>();
-  #server: Server | undefined;
+  readonly #target: URL;
   #word: string | undefined;
   #withheld: string | undefined;
   #isFrozen = false;
 
-  private constructor(target: URL, port: number) {
-    this.#target = { host: target.hostname, port: Number(target.port || 5432) };
-    this.#port = port;
-    const its = new URL(target);
-    its.hostname = '127.0.0.1';
-    its.port = String(port);
-    this.url = its.href;
+  private constructor(target: URL) {
+    super();
+    this.#target = target;
   }
 
   static async before(url: string): Promise<TcpFaults> {
-    const faults = new TcpFaults(new URL(url), await lastingPort());
+    const faults = new TcpFaults(new URL(url));
     await faults.up();
     return faults;
   }
 
-  get connections(): number {
-    return this.#sockets.size / 2;
+  get url(): string {
+    return elsewhere(this.#target.href, this.port);
   }
 
   /** Of the next request with this word only the beginning, up to the word's statement, arrives; then nothing passes. */
@@ -65,59 +56,23 @@ export class TcpFaults {
     this.#word = word;
   }
 
-  async up(): Promise<void> {
-    this.#server = createServer((socket) => this.#relay(socket));
-    this.#server.listen(this.#port, '127.0.0.1');
-    await once(this.#server, 'listening');
-  }
-
-  /** Nobody listens any more, and every connection ends. */
-  async down(): Promise<void> {
-    const server = this.#server;
-    this.#server = undefined;
-    this.cut();
-    if (server === undefined) return;
-    server.close();
-    await once(server, 'close');
-  }
-
-  cut(): void {
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
   /** Nothing passes any more, either way, and nobody is told; new connections come about all the same. */
   freeze(): void {
     this.#isFrozen = true;
     this.silence();
   }
 
-  /** Nothing passes any more over the connections that stand; new ones are sound. */
-  silence(): void {
-    for (const socket of this.#sockets) socket.pause();
-  }
-
-  thaw(): void {
+  override thaw(): void {
     this.#isFrozen = false;
-    for (const socket of this.#sockets) socket.resume();
+    super.thaw();
   }
 
-  close(): Promise<void> {
-    return this.down();
-  }
-
-  #relay(socket: Socket): void {
-    const upstream = connect(this.#target);
+  protected accept(socket: Socket): void {
+    const { hostname, port } = this.#target;
+    const upstream = this.keep(connect(Number(port || 5432), hostname));
+    this.tie(socket, upstream);
     const requests = new RequestReader();
     let isCut = false;
-    for (const each of [socket, upstream]) {
-      this.#sockets.add(each);
-      each.on('error', () => undefined);
-      each.on('close', () => {
-        this.#sockets.delete(each);
-        socket.destroy();
-        upstream.destroy();
-      });
-    }
     socket.on('data', (data) => {
       if (this.#word !== undefined && data.includes(this.#word)) {
         this.#word = undefined;
@@ -145,6 +100,14 @@ export class TcpFaults {
     });
     if (this.#isFrozen) for (const each of [socket, upstream]) each.pause();
   }
+}
+
+/** The same database at another port of this machine. */
+export function elsewhere(target: string, port: number): string {
+  const url = new URL(target);
+  url.hostname = '127.0.0.1';
+  url.port = String(port);
+  return url.href;
 }
 
 function give(socket: Socket, kind: string, answer: ScriptedAnswer): void {

@@ -1,9 +1,5 @@
 import { consecutiveSporks, type DevnetHandle } from '../../../src/devnet/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { lastingPort } from '../../support/lastingPort.js';
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest } from '../../support/runningDaemon.js';
-import { storeFlags } from '../../support/storeDump.js';
+import { atEnd, devnetForTest, lastingPort, scratchDirectory, storeFlags } from '../../support/daemons.js';
 import { chain, succeeds, type Scenes } from '../Stage.js';
 import { bodies } from './nodes.js';
 

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest, startArguments } from '../../support/runningDaemon.js';
+import { devnetForTest, scratchDirectory, startArguments } from '../../support/daemons.js';
 import { SmallDisk } from '../SmallDisk.js';
 import { chain, pause, succeeds, type Scenes, type Stage } from '../Stage.js';
 

@@ -1,9 +1,6 @@
 import type { FaultRule } from '../../../src/devnet/index.js';
-import { lastingPort } from '../../support/lastingPort.js';
+import { devnetForTest, lastingPort, scratchDirectory, storeFlags } from '../../support/daemons.js';
 import { FaultProxy } from '../../support/faultProxy.js';
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest } from '../../support/runningDaemon.js';
-import { storeFlags } from '../../support/storeDump.js';
 import { chain, succeeds, type Scenes } from '../Stage.js';
 
 const LAST_SIGNED = 48;

@@ -1,8 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { atEnd } from '../../support/cleanup.js';
-import { probeOn } from '../../support/grpcProbe.js';
+import { atEnd, probeOn } from '../../support/daemons.js';
 import { inspectReaders } from '../../support/inspector.js';
 import { TestSecrets } from '../../support/secretFiles.js';
 import { demandRoot, pause, type Scenes } from '../Stage.js';

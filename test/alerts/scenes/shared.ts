@@ -1,9 +1,6 @@
 import type { FaultRule } from '../../../src/devnet/index.js';
-import { atEnd } from '../../support/cleanup.js';
-import { asAdmin, ownServer } from '../../support/postgresServer.js';
-import { scratchDirectory } from '../../support/program.js';
-import { devnetForTest } from '../../support/runningDaemon.js';
-import { storeFlags } from '../../support/storeDump.js';
+import { asAdmin, atEnd, devnetForTest, ownServer, scratchDirectory } from '../../support/daemons.js';
+import { storeFlags } from '../../support/daemons.js';
 import { chain, succeeds, type Scenes } from '../Stage.js';
 import { bodies } from './nodes.js';
 

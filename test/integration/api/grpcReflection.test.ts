@@ -71,20 +71,18 @@ describe.each(['v1', 'v1alpha'] as const)('reflection %s', (version) => {
 
 /** Every name, number and type of Flow's interface, one per line and in order. */
 function facts(files: readonly FileShape[]): readonly string[] {
-  const ofFlow = files.filter((file) => /^flow\.(access|entities|executiondata)$/.test(file.package ?? ''));
+  const ofFlow = files.filter((file) => /^flow\.(access|entities|executiondata)$/.test(file.package));
   const lines = ofFlow.flatMap((file) => {
-    const { enums, messages } = typesOf(file.package ?? '', file.messageType, file.enumType);
+    const { enums, messages } = typesOf(file.package, file.messageType, file.enumType);
     return [
-      ...messages.flatMap(([name, { field: fields = [] }]) =>
-        fields.map(({ name: field, number, label, type, typeName = '-', jsonName = '' }) =>
+      ...messages.flatMap(([name, { field: fields }]) =>
+        fields.map(({ name: field, number, label, type, typeName = '-', jsonName }) =>
           [`${name}.${field}`, number, label, type, typeName, jsonName].join(' '),
         ),
       ),
-      ...enums.flatMap(([name, one]) =>
-        (one.value ?? []).map((each) => `${name}.${each.name} ${each.number}`),
-      ),
-      ...(file.service ?? []).flatMap((service) =>
-        (service.method ?? []).map(({ name, inputType, outputType, clientStreaming, serverStreaming }) => {
+      ...enums.flatMap(([name, one]) => one.value.map((each) => `${name}.${each.name} ${each.number}`)),
+      ...file.service.flatMap((service) =>
+        service.method.map(({ name, inputType, outputType, clientStreaming, serverStreaming }) => {
           const isStreamed = [clientStreaming ?? false, serverStreaming ?? false];
           return [`${file.package}.${service.name}.${name}`, inputType, outputType, ...isStreamed].join(' ');
         }),
@@ -126,7 +124,7 @@ describe('the descriptors', () => {
     }
     const [answer] = await client.reflect({ file_by_filename: 'flow/entities/account.proto' });
     const [account] = answer?.file_descriptor_response?.file_descriptor_proto ?? [];
-    const [message] = decodeFile(account ?? Buffer.alloc(0)).messageType ?? [];
+    const [message] = decodeFile(account ?? Buffer.alloc(0)).messageType;
     expect(message?.nestedType).toMatchObject([{ name: 'ContractsEntry', options: { mapEntry: true } }]);
   });
 });

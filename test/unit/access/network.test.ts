@@ -446,6 +446,17 @@ it('nodes of another chain alone end the start with a sentence that names both c
   await expect(net.whenIdentified(stop.signal)).rejects.toMatchObject(refusal('foreign', said));
 });
 
+it('nodes of another spork are left out, and alone end the start with a sentence that names both', async () => {
+  const [ours, theirs] = ['aa'.repeat(32), 'bb'.repeat(32)];
+  const known = { sporks: [{ rootHeight: 100, sporkId: ours }] };
+  const other = { version: version(100, 100, theirs) };
+  const { net } = network({ 'a:1': other }, {}, known);
+  const said = `gives spork ${theirs} for root height 100, where the index has ${ours}`;
+  await expect(net.whenIdentified(stop.signal)).rejects.toMatchObject(refusal('foreign', said));
+  const beside = await identified({ 'a:1': other, 'b:1': { version: version(100) } }, {}, known);
+  expect(names(beside.net.live())).toEqual(['b:1']);
+});
+
 describe('nodes with another block at the watermark', () => {
   const watermark = { height: 150, id: idOf('a') };
   const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
