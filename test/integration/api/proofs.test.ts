@@ -1,8 +1,12 @@
+import { execFile } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { ProofDocument } from '../../../src/api/index.js';
 import { sha3Identifier } from '../../../src/flow/index.js';
 import { bothCheckers, checkProof } from '../../support/bothCheckers.js';
-import { HashedChain, ServedChain, transactionIds } from '../../support/index.js';
+import { HashedChain, scratchDirectory, ServedChain, transactionIds } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 130;
@@ -13,6 +17,7 @@ const entries = [
   ...hashed.entries(UNPROVEN, UNPROVEN, { isProven: false }),
   ...hashed.entries(UNPROVEN + 1, LATEST),
 ];
+const checker = fileURLToPath(new URL('../../../docs/examples/check-proof.mjs', import.meta.url));
 const never = () => ({ valid: false, reason: 'no document here has a certificate' }) as const;
 
 const at = (height: number) => entries[height - FIRST]!;
@@ -99,5 +104,22 @@ describe('proofs for other programs', () => {
     [`block/${FIRST}?to=${UNPROVEN + 1}`, 409, 'unproven'],
   ])('%s is answered with %i, %s', async (path, status, reason) => {
     expect(await ask(path)).toMatchObject({ status, body: { reason } });
+  });
+
+  it('are checked by a program of its own, which says what follows or what does not fit', async () => {
+    const file = join(scratchDirectory(), 'proof.json');
+    writeFileSync(file, await proofOf(`block/${height}`));
+    const run = (...args: string[]) =>
+      new Promise<{ code: unknown; out: string }>((resolve) => {
+        execFile(process.execPath, [checker, ...args], (error, stdout, stderr) => {
+          resolve({ code: error?.code ?? 0, out: stdout + stderr });
+        });
+      });
+    const runs = [run(file, trusted(height)), run(file, trusted(height + 1)), run(file)];
+    expect(await Promise.all(runs)).toMatchObject([
+      { code: 0, out: expect.stringContaining(`block ${trusted(height)}`) as string },
+      { code: 65, out: expect.stringContaining('Not proven: all follows from') as string },
+      { code: 64 },
+    ]);
   });
 });
