@@ -92,8 +92,9 @@ export function saidByServer(error: unknown, doing: string, place: string): Stor
   const known = causes.find((cause) => cause instanceof DatabaseFault);
   const said = causes.find((cause) => cause instanceof pg.DatabaseError);
   if (known !== undefined || said === undefined) return known;
-  const { code, message, schema, severity, table } = said;
-  const words = `Cannot ${doing} at ${place} (${message}${code === undefined ? '' : ` [SQLSTATE ${code}]`})`;
+  const { code, hint, message, schema, severity, table } = said;
+  const asked = `Cannot ${doing} at ${place} (${message}${code === undefined ? '' : ` [SQLSTATE ${code}]`})`;
+  const words = hint === undefined ? asked : `${asked}. Hint: ${hint.replace(/\.$/, '')}`;
   // The next attempt would meet the same: rows of somebody else, or a constraint or a lost partition.
   if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
     const advice =
