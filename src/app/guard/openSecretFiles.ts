@@ -189,8 +189,12 @@ async function watchSecret<T>(
       }
       stamp = newStamp;
       isRefused = false;
+      const wasLogged = logged !== undefined;
       logged = undefined;
-      if (isDeepStrictEqual(value, last)) return false;
+      if (isDeepStrictEqual(value, last)) {
+        if (wasLogged) logger.info({ secret: kind }, 'a secret can be used again, and is the one in use');
+        return false;
+      }
       metrics.secretReloads.inc({ secret: kind, outcome: 'changed' });
       logger.info({ secret: kind, ...source.describe(value, last) }, 'a secret has changed');
       return true;
