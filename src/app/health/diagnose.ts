@@ -220,12 +220,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   /** Why the database does not answer, as the store or else the queue knows; `undefined` if there is none. That of readers is another. */
-  const databaseTrouble = (): string | undefined => {
-    const queue = parts.queue?.trouble();
-    return (
-      store.trouble?.() ?? (queue && `${queue} Indexing needs no queue; history, and who leads next, wait.`)
-    );
-  };
+  const databaseTrouble = (): string | undefined => store.trouble?.() ?? parts.queue?.trouble();
 
   const startHeightAhead = (head: number): Finding | undefined => {
     const first = store.meta()?.firstHeight;

@@ -45,7 +45,8 @@ export class SharedQueue extends WorkerRegistry {
 
   /** Why the database does not do what is asked of it here; `undefined` while it does. */
   trouble(): string | undefined {
-    return this.parts.boss.database.trouble();
+    const trouble = this.parts.boss.database.trouble();
+    return trouble && `${trouble} Indexing needs no queue; history and takeovers wait.`;
   }
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */

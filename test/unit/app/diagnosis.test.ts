@@ -668,8 +668,7 @@ describe('what has a code of its own', () => {
   it('is the queue alone, which neither holds up what is indexed nor hides what does', async () => {
     const { diagnosis, state, told } = healthyDaemon({ head: 1_050 });
     state.wrong = { queue: 'No rights.', database: { trouble: undefined } };
-    const queue =
-      'database_unreachable: No rights. Indexing needs no queue; history, and who leads next, wait.';
+    const queue = 'database_unreachable: No rights.';
     expect(await told(0)).toEqual([queue]);
     expect(diagnosis.findings().filter(diagnosis.holdsUp)).toEqual([]);
     state.facts = { block: { height: 1_001, troubles: [trouble()], isUnserved: false } };

@@ -3,13 +3,8 @@ import type { DaemonConfig } from '../../../config/index.js';
 import { EdgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
 import type { ProgressState } from '../../../observability/index.js';
 import { common } from '../../../ranges/index.js';
-import type {
-  BackfillState,
-  RangePhase,
-  RangeState,
-  RunningRange,
-  SharedQueue,
-} from '../../../ranges/index.js';
+import type { BackfillState, RangePhase, RangeState } from '../../../ranges/index.js';
+import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';

@@ -143,29 +143,29 @@ export class PostgresDatabase implements Session {
   async persist<T>(action: () => Promise<T>, untilMs?: number): Promise<T> {
     const caller = Symbol('persist');
     const lastMs = untilMs ?? this.#clock.monotonic() + this.#patienceMs;
-    /** Who has the trouble: this one, or the queue whose statements are in a transaction of this one. */
-    let owner: PostgresDatabase = this;
+    /** Who has the trouble, if not this one: the queue whose statements are in a transaction of this one. */
+    let owner: PostgresDatabase | undefined;
     try {
       for (let attempt = 0; ; attempt += 1) {
         const delayMs = doublingMs(RETRY, attempt);
         try {
           const result = await action();
-          owner.#recovered(caller);
+          (owner ?? this).#recovered(caller);
           return result;
         } catch (error) {
           const isLast = this.#closing.signal.aborted || this.#clock.monotonic() + delayMs > lastMs;
           if (!(error instanceof DatabaseFault) || isLast) throw error;
-          const has = error.owner instanceof PostgresDatabase ? error.owner : this;
-          if (has !== owner) owner.#recovered(caller);
+          const has = error.owner instanceof PostgresDatabase ? error.owner : undefined;
+          if (has !== owner) (owner ?? this).#waiting.delete(caller);
           owner = has;
-          owner.#notice(error, caller);
+          (owner ?? this).#notice(error, caller);
           await sleep(this.#clock, delayMs, this.#closing.signal).catch(() => {
             throw error;
           });
         }
       }
     } finally {
-      owner.#waiting.delete(caller);
+      (owner ?? this).#waiting.delete(caller);
     }
   }
 

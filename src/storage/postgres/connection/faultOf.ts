@@ -92,19 +92,14 @@ const CONNECTION_ADVICE: typeof ADVICE = [
  * What a server or pooler has said, anywhere among the causes of an error; `undefined` if none has said anything. `doing`
  * completes "Cannot …".
  */
-export function saidByServer(
-  error: unknown,
-  doing: string,
-  place: string,
-  owner?: object,
-): StorageError | undefined {
+export function saidByServer(error: unknown, doing: string, place: string, owner?: object) {
   const causes = causesOf(error);
   const known = causes.find((cause) => cause instanceof DatabaseFault);
   const said = causes.find((cause) => cause instanceof pg.DatabaseError);
   if (known !== undefined || said === undefined) return known;
   const { code, hint, message, schema, severity, table } = said;
-  const asked = `Cannot ${doing} at ${place} (${message}${code === undefined ? '' : ` [SQLSTATE ${code}]`})`;
-  const words = hint === undefined ? asked : `${asked}. Hint: ${hint.replace(/\.$/, '')}`;
+  const state = code === undefined ? '' : ` [SQLSTATE ${code}]`;
+  const words = `Cannot ${doing} at ${place} (${message}${state})${hint ? `. Hint: ${hint.replace(/\.$/, '')}` : ''}`;
   // The next attempt would meet the same: rows of somebody else, or a constraint or a lost partition.
   if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
     const advice =
