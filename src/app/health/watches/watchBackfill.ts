@@ -23,8 +23,7 @@ export function watchBackfill(
 ) {
   const { backfill, clock, logger, network, pace, queue, store } = parts;
   /** A range is the queue's as well as the store's. */
-  const trouble = (): string | undefined => store.trouble?.() ?? queue?.trouble();
-  const around = { ...parts, store: store.trouble === undefined ? store : { trouble } };
+  const around = queue ? { ...parts, store: { trouble: () => store.trouble?.() ?? queue.trouble() } } : parts;
   const total = measureProgress({
     clock,
     source: {
