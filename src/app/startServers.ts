@@ -1,10 +1,10 @@
-import { metricsServer, type HttpServer } from '../api/index.js';
+import { blockAbove, metricsServer, type HttpServer } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
 import type { DaemonParts } from './health/diagnose.js';
 import type { DaemonStatus } from './health/reportStatus.js';
-import { heightNaming, momentAt } from './health/inspectHeights.js';
+import { momentAt } from './health/inspectHeights.js';
 import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
 import { openControlSocket } from './lifecycle/openControlSocket.js';
 import { obeyBackfill } from './line/history/plans.js';
@@ -73,7 +73,10 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
     }),
     status: health.status,
     momentAt: (height) => momentAt(health, height),
-    naming: (id) => heightNaming(health, id),
+    naming: (id) => {
+      const above = blockAbove(parts.store, { id });
+      return above ? { kind: 'block', height: above.height } : health.diagnosis.line()?.mcq.naming(id);
+    },
     damaged: healing.found,
     admission: network.forwardingAdmission,
   });

@@ -54,14 +54,21 @@ export class StorageError extends OperatorError {
 export class DatabaseFault extends StorageError {
   /** The SQLSTATE; `undefined` where no server has given one. */
   readonly code: string | undefined;
+  readonly #owner: object | undefined;
 
   constructor(
     kind: StorageErrorKind,
     message: string,
-    options: ErrorOptions & { readonly code?: string | undefined },
+    options: ErrorOptions & { readonly code?: string | undefined; readonly owner?: object | undefined },
   ) {
     super(kind, message, options);
     this.code = options.code;
+    this.#owner = options.owner;
+  }
+
+  /** Whose trouble it is, where that is not who asked: the queue's, within a transaction of the store. Logs have no use for it. */
+  get owner(): object | undefined {
+    return this.#owner;
   }
 }
 

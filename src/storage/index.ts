@@ -30,7 +30,7 @@ export { holdsData, logBytes, makeDirectory } from './leveldb/directory/storeDir
 export { backupStore } from './integrity/backup.js';
 export type { BackupReport } from './integrity/backup.js';
 export { verifiedBlock } from './records/blocks/assembleBlock.js';
-export { joined, overlap, rangesInWords, slicesOf, within, without } from './records/heightRanges.js';
+export { joined, overlap, rangesInWords, slicesOf, upTo, within, without } from './records/heightRanges.js';
 export { repairStore } from './integrity/repair.js';
 export type { RepairReport } from './integrity/repair.js';
 export { SCHEMA_VERSION } from './records/schema.js';

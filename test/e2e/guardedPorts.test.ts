@@ -185,6 +185,11 @@ describe('an API with a certificate and tokens', () => {
     await daemon.scrapeUntil(
       (metrics) => metrics.value('secret_reloads_total', { secret: 'tokens', outcome: 'refused' }) > 1,
     );
+    // Nor is it left open whether all is well once they are put back.
+    secrets.use('renewed');
+    secrets.writeTokens(`${OTHER}\n`);
+    const AGAIN = 'a secret can be used again, and is the one in use';
+    await eventually(() => daemon.program.logs().filter(({ msg }) => msg === AGAIN).length === 2);
     secrets.use('localhost');
     secrets.writeTokens(`${TOKEN}\n`);
     await eventually(async () => {

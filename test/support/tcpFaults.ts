@@ -13,6 +13,7 @@ export type ScriptedAnswer =
   | {
       readonly code?: string;
       readonly message: string;
+      readonly hint?: string;
       /** `FATAL` ends the connection. Default: so at the startup alone. */
       readonly severity?: 'ERROR' | 'FATAL';
     }
@@ -115,8 +116,9 @@ function give(socket: Socket, kind: string, answer: ScriptedAnswer): void {
     socket.write(answer.bytes);
     return;
   }
-  const { code, message, severity = kind === 'startup' ? 'FATAL' : 'ERROR' } = answer;
-  const fields = [`S${severity}`, `V${severity}`, ...(code === undefined ? [] : [`C${code}`]), `M${message}`];
+  const { code, hint, message, severity = kind === 'startup' ? 'FATAL' : 'ERROR' } = answer;
+  const said = [code && `C${code}`, `M${message}`, hint && `H${hint}`].filter((each) => each !== undefined);
+  const fields = [`S${severity}`, `V${severity}`, ...said];
   const error = messageOf('E', Buffer.from(`${fields.join('\0')}\0\0`));
   if (severity === 'FATAL') socket.end(error);
   else socket.write(Buffer.concat([error, messageOf('Z', Buffer.from('I'))]));

@@ -1,6 +1,8 @@
-import { parseEndpoint, surveyNode, type Endpoint, type NodeSurvey } from '../../access/index.js';
+import { parseEndpoint, redirectLibraryLogs, surveyNode } from '../../access/index.js';
+import type { Endpoint, NodeSurvey } from '../../access/index.js';
 import { readHeightsToFill } from '../../config/index.js';
 import type { DaemonConfig, HeightsToFill, LoadedConfig } from '../../config/index.js';
+import { silentLogger } from '../../observability/index.js';
 import { countHeights } from '../../ranges/index.js';
 import { OperatorError, within, type Clock } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
@@ -29,6 +31,7 @@ export async function examine(
   },
 ): Promise<readonly Verdict[]> {
   const { clock, onVerdict } = parts;
+  redirectLibraryLogs({ logger: silentLogger });
   const verdicts: Verdict[] = [];
   const check = async (name: CheckName, look: Look): Promise<void> => {
     for (const finding of await foundBy(name, look, clock)) {

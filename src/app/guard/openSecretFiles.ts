@@ -189,8 +189,11 @@ async function watchSecret<T>(
       }
       stamp = newStamp;
       isRefused = false;
+      const isSame = isDeepStrictEqual(value, last);
+      if (isSame && logged !== undefined)
+        logger.info({ secret: kind }, 'a secret can be used again, and is the one in use');
       logged = undefined;
-      if (isDeepStrictEqual(value, last)) return false;
+      if (isSame) return false;
       metrics.secretReloads.inc({ secret: kind, outcome: 'changed' });
       logger.info({ secret: kind, ...source.describe(value, last) }, 'a secret has changed');
       return true;

@@ -142,7 +142,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
    */
   const findings = (sinceStandstillMs = Infinity): readonly Finding[] => {
     awakeMs = sinceStandstillMs;
-    if (databaseTrouble() !== undefined) databaseAwayAtMs = clock.monotonic();
+    if (store.trouble?.() !== undefined) databaseAwayAtMs = clock.monotonic();
     noteProgress();
     if (phase() === 'stopping') return [{ code: 'stopping', message: 'the daemon is stopping' }];
     const outOfDescriptors = descriptors.trouble();
@@ -219,7 +219,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('unresolvable', message, height);
   };
 
-  /** Why the database that holds index and work does not answer; `undefined` if there is none. That of readers is another. */
+  /** Why the database does not answer, as the store or else the queue knows; `undefined` if there is none. That of readers is another. */
   const databaseTrouble = (): string | undefined => store.trouble?.() ?? parts.queue?.trouble();
 
   const startHeightAhead = (head: number): Finding | undefined => {
@@ -267,7 +267,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
 
   const storeStalled = (): Finding | undefined => {
     const forMs = heldUpMs(ageOf(line?.indexer.commitStartedAtMs() ?? Infinity));
-    const isKnown = (databaseTrouble() ?? descriptors.trouble()) !== undefined;
+    const isKnown = (store.trouble?.() ?? descriptors.trouble()) !== undefined;
     if (forMs < COMMIT_STALLED_AFTER_MS || isKnown) return undefined;
     const advice = store.trouble === undefined ? '' : '; its pg_stat_activity shows what it waits for';
     const message = writesFor(forMs, store) + advice;
@@ -281,7 +281,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     if (lowest === undefined) return undefined;
     const { because, code, forMs = stillMs, height, message } = lowest;
     // Findings about the store have that already.
-    if (because === 'store' && (code ?? databaseTrouble()) !== undefined) return undefined;
+    if (because === 'store' && (code ?? store.trouble?.()) !== undefined) return undefined;
     // Nodes that do not answer serve nothing: that has its own finding.
     if (because === 'unserved' && !isHeadConfirmed()) return undefined;
     if (code !== undefined) return finding(code, message, height);
@@ -295,7 +295,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   /** Whether a reason keeps blocks from becoming durable. Others lie beside the line, which goes on. */
   const holdsUp = ({ code }: Pick<Finding, 'code'>): boolean => {
     if (code === 'disk_low') return parts.diskWatch?.pause() !== undefined;
-    if (code === 'database_unreachable') return databaseTrouble() !== undefined;
+    if (code === 'database_unreachable') return store.trouble?.() !== undefined;
     if (code === 'reader_down' || code === 'proof_failed') return false;
     return readinessCodes[code].severity === 'trouble';
   };

@@ -26,7 +26,8 @@ export interface HeldUp {
 }
 
 /** What is asked of the daemon around the line. */
-export interface Surroundings extends Pick<IndexingParts, 'clock' | 'listener' | 'network' | 'store'> {
+export interface Surroundings extends Pick<IndexingParts, 'clock' | 'listener' | 'network'> {
+  readonly store: Pick<IndexingParts['store'], 'trouble'>;
   readonly descriptors: Pick<Descriptors, 'trouble'>;
   readonly diskWatch: { pause(): string | undefined } | undefined;
 }

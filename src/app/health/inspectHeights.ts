@@ -1,7 +1,6 @@
 import { blockAbove, MAX_MISSING_SHOWN } from '../../api/index.js';
-import type { HeightWork, MissingDocument, NamedHeight, WorkDocument, WorkMoment } from '../../api/index.js';
+import type { HeightWork, MissingDocument, WorkDocument, WorkMoment } from '../../api/index.js';
 import type { HeightExplanation, MissingExplanation } from '../../collections/index.js';
-import type { Identifier } from '../../flow/index.js';
 import type { DaemonStatus } from './reportStatus.js';
 
 /** What the daemon knows about the work on one height, read from the parts of the line on demand. */
@@ -12,12 +11,6 @@ export function momentAt(daemon: DaemonStatus, height: number): WorkMoment {
     daemon: { reasons: daemon.monitor.readiness().reasons, work: heightWork(daemon, height) },
     history: daemon.backfillWatch.plannedAt(height),
   };
-}
-
-/** The height that is worked on and has this id. */
-export function heightNaming({ diagnosis, parts }: DaemonStatus, id: Identifier): NamedHeight | undefined {
-  const above = blockAbove(parts.store, { id });
-  return above === undefined ? diagnosis.line()?.mcq.naming(id) : { kind: 'block', height: above.height };
 }
 
 function heightWork(daemon: DaemonStatus, height: number): HeightWork | undefined {

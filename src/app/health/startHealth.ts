@@ -33,15 +33,12 @@ export function watchStorage(
   let bytes: number | undefined;
   const weigh = async (): Promise<void> => {
     for (;;) {
-      let pauseMs = WEIGH_EVERY_MS;
-      try {
-        bytes = await shared.sizeBytes();
-      } catch (error) {
-        if (!(error instanceof StorageError)) throw error;
+      const weighed = await shared.sizeBytes().catch((error: unknown) => {
         // The database is away: the last size stays.
-        pauseMs = WEIGH_AGAIN_MS;
-      }
-      await sleep(clock, pauseMs, lifecycle.signal);
+        if (!(error instanceof StorageError)) throw error;
+      });
+      bytes = weighed ?? bytes;
+      await sleep(clock, weighed === undefined ? WEIGH_AGAIN_MS : WEIGH_EVERY_MS, lifecycle.signal);
     }
   };
   lifecycle.supervise(weigh());

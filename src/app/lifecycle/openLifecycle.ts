@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { AbortError, messageOf, wasAborted, whenAborted, within, type Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
+import { DatabaseFault } from '../../storage/index.js';
 
 /**
  * How long closing may take before the rest is abandoned. The process must end within 10 s of the signal; the remaining
@@ -36,6 +37,8 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
 
   /** Stops the daemon because of an unexpected error; `outcome` throws the first one. */
   const fail = (error: unknown): void => {
+    // Told to stop, it waits for a database no longer: what is not durable is fetched again.
+    if (signal.aborted && error instanceof DatabaseFault) return;
     failure ??= { error };
     stop();
   };
@@ -83,7 +86,7 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
         await withinLimit(name, Promise.resolve(close()));
       } catch (error) {
         logger.error({ part: name, error: messageOf(error) }, 'part failed to close');
-        failure ??= { error };
+        fail(error);
       }
     }
     if (failure !== undefined) throw failure.error;

@@ -65,7 +65,7 @@ export async function checkDatabaseUrls(
 
 export async function closing<Opened extends { close(): Promise<void> }, T>(
   opened: Opened,
-  use: (opened: Opened) => Promise<T>,
+  use: (opened: Opened) => Promise<T> | T,
 ): Promise<T> {
   try {
     return await use(opened);

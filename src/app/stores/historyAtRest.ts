@@ -27,9 +27,7 @@ export async function commandStore(config: DaemonConfig, command: BackfillComman
 
 /** The plans of a store without a daemon. Expected errors: as `openStoreReadOnly`. */
 export function backfillOf(config: DaemonConfig): Promise<BackfillStatus> {
-  return onStore(config, { isReadOnly: true }, (_store, source) =>
-    Promise.resolve(documentOf(source.status())),
-  );
+  return onStore(config, { isReadOnly: true }, (_store, source) => documentOf(source.status()));
 }
 
 /** The plan to fill in a height of a store without a daemon. */
@@ -40,7 +38,7 @@ export function plannedHeightOf(store: IndexStore, height: number): PlannedHeigh
 async function onStore<T>(
   config: DaemonConfig,
   { isReadOnly }: { readonly isReadOnly: boolean },
-  use: (store: IndexStore, source: WorkSource) => Promise<T>,
+  use: (store: IndexStore, source: WorkSource) => Promise<T> | T,
 ): Promise<T> {
   const isShared = config.store !== undefined;
   // In a database, the queue changes plans while other processes fill them in.

@@ -1,7 +1,7 @@
 import type { IndexedRange } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
-import { joined } from '../../storage/index.js';
+import { joined, upTo } from '../../storage/index.js';
 import type { BlockHead, HeightRange, IndexStore, ShownIndex } from '../../storage/index.js';
 import type { IndexMoment } from './messages.js';
 
@@ -64,9 +64,7 @@ export function readableIndex(
     shown: {
       ...shown,
       latestIndexedHeight: Math.max(to, meta.firstHeight - 1),
-      coverage: coverage
-        .filter((range) => range.from <= to)
-        .map((range) => ({ from: range.from, to: Math.min(range.to, to) })),
+      coverage: upTo(coverage, to),
       // A database that is read may not have it yet.
       latestBlock: final && final.height > latestIndexedHeight ? shown.latestBlock : final,
       accounts: accounts && { ...accounts, to: Math.min(accounts.to, to) },

@@ -120,7 +120,7 @@ export const readinessCodes = {
     severity: 'trouble',
     cause:
       'The database that holds the index (`store`), or a pooler before it, does not answer, answers with an error, or takes no writes.',
-    fix: 'The message quotes it. Fix the database, or the connection to it. Nothing is lost: indexing waits, and continues by itself.',
+    fix: 'The message quotes it. Fix the database, or the connection to it. Nothing is lost: what waits continues by itself.',
   },
   leader_lost: {
     severity: 'trouble',

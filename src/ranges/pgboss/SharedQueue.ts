@@ -45,7 +45,7 @@ export class SharedQueue extends WorkerRegistry {
 
   /** Why the database does not do what is asked of it here; `undefined` while it does. */
   trouble(): string | undefined {
-    return this.parts.boss.database.trouble();
+    return this.parts.boss.database.trouble()?.concat(' Indexing needs no queue; history and takeovers do.');
   }
 
   /** The highest plan that has, or had, jobs; 0: none. Expected errors: `StorageError`. */

@@ -35,7 +35,7 @@ export const exitCodes = {
   done: {
     code: 0,
     meaning:
-      'Done as asked: stopped by a signal, stop height reached, command finished. If the disk or the DNS hangs, or a second signal comes, the signal itself ends the process (143 or 130 in a shell); what was not durable is fetched again.',
+      'Done as asked: stopped by a signal, stop height reached, command finished. If the disk, the DNS or the database hangs, or a second signal comes, the signal itself ends the process (143 or 130 in a shell); what was not durable is fetched again.',
   },
   bug: { code: 1, meaning: 'A bug in the program. Please report it with its log line.' },
   usage: { code: 64, meaning: 'Wrong or unknown flag, value or command on the command line.' },

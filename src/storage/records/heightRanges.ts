@@ -64,10 +64,10 @@ export function within(ranges: HeightRanges, { from, to }: HeightRange): HeightR
 }
 
 /** The heights up to a limit. */
-export function upTo(ranges: HeightRanges, height: number): HeightRange[] {
+export function upTo<R extends HeightRange>(ranges: readonly R[], height: number): R[] {
   return ranges
     .filter(({ from }) => from <= height)
-    .map(({ from, to }) => ({ from, to: Math.min(to, height) }));
+    .map((range) => ({ ...range, to: Math.min(range.to, height) }));
 }
 
 export function* heightsIn(ranges: HeightRanges): Generator<number, void> {

@@ -1,6 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
-import type { RangeJob, ServedHeights, WorkSource } from '../../../src/ranges/index.js';
+import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore, LevelIndexStore } from '../../../src/storage/index.js';
@@ -19,6 +19,7 @@ const AT_ONCE = 5;
 interface Process {
   readonly source: WorkSource;
   readonly store: IndexStore;
+  readonly queue?: SharedQueue;
   close(): Promise<void>;
 }
 
@@ -77,7 +78,7 @@ function usePgBoss() {
         const queue = await postgres.queue(url, { workVersion, roles: ['backfill'] }, { clock });
         const book = sharedRangesOf(store)!;
         const source = queue.source({ maxRangeHeights: 10, maxPartRanges }, { book, chain: served });
-        return { source, store, close: () => queue.close() };
+        return { source, store, queue, close: () => queue.close() };
       },
       pausesEnd: async () => {
         await sql('UPDATE flow_jobs.job SET start_after = now() WHERE start_after > now()');
@@ -348,6 +349,20 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     await expect(publish(job)).rejects.toThrow(RangeLostError);
     expect(await coverageOf(one)).toEqual([range(180, 189)]);
     expect(await countIn(world.url, 'flow_store.block')).toBe(10);
+  },
+
+  'wait for their queue to complete a range, which is no trouble of the store': async (newWorld) => {
+    const { job, process: one, world } = await running(newWorld, { clock: new VirtualClock() });
+    await world.sql('ALTER SCHEMA flow_jobs RENAME TO gone');
+    const published = publish(job);
+    const said =
+      /"flow_jobs.* The tables of the queue are gone or others: .* start again.* Indexing needs no queue/;
+    await until(() => expect(one.queue?.trouble()).toMatch(said));
+    expect(one.store.trouble?.()).toBeUndefined();
+    await world.sql('ALTER SCHEMA gone RENAME TO flow_jobs');
+    await published;
+    expect(one.queue?.trouble()).toBeUndefined();
+    await job.succeed();
   },
 
   'find a range whose job was lost when its part is done': async (newWorld) => {

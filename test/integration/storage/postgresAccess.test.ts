@@ -4,8 +4,19 @@ import { join } from 'node:path';
 import { Transform, type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { asAdmin, fault, refusal, rowsOf, scratchDirectory, tcpServer } from '../../support/index.js';
-import { usePostgres } from '../../support/index.js';
+import { loadPostgres } from '../../../src/storage/index.js';
+import {
+  asAdmin,
+  atEnd,
+  batchOf,
+  fault,
+  parts,
+  plainChain,
+  refusal,
+  rowsOf,
+  until,
+} from '../../support/index.js';
+import { scratchDirectory, tcpServer, usePostgres } from '../../support/index.js';
 
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
 const certificate = join(tlsFiles, 'localhost-cert.pem');
@@ -84,6 +95,33 @@ describe('a database', () => {
     const files = `sslcert=${join(tlsFiles, 'client-cert.pem')}&sslkey=${join(tlsFiles, `${key}-key.pem`)}`;
     const tls = `sslmode=require&sslrootcert=${certificate}`;
     await expect(opening(`${through}?${tls}&${files}`)).rejects.toMatchObject(fault('permission', advice));
+  });
+
+  it('that waits for a standby that is not there says so, and goes on without it', async () => {
+    const { store, url } = await postgres.filled(10);
+    const awaitStandby = async (change: string) => {
+      await asAdmin(url, `ALTER SYSTEM ${change}`);
+      await asAdmin(url, 'SELECT pg_reload_conf()');
+    };
+    await awaitStandby("SET synchronous_standby_names TO 'nobody'");
+    atEnd(() => awaitStandby('RESET synchronous_standby_names'));
+    await vi.waitFor(
+      async () => expect(await shown(url, 'synchronous_standby_names')).toBe('nobody'),
+      10_000,
+    );
+    const written = store.commit(batchOf(plainChain(10, 1)[0]!));
+    const named = /not answered for.*: it waits for a standby \(synchronous_standby_names is nobody\)/;
+    await until(() => named.test(store.trouble() ?? ''));
+    // What waits for a lock of that one waits for the standby.
+    const { PostgresDatabase, databasePlace } = await loadPostgres();
+    const other = await postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts())));
+    const locked = other.write((session) =>
+      session.query({ text: 'UPDATE flow_store.store SET commits = commits' }),
+    );
+    await until(() => /lock timeout: it waits for a standby/.test(other.trouble() ?? ''));
+    await awaitStandby('RESET synchronous_standby_names');
+    await Promise.all([written, locked]);
+    await until(() => store.trouble() === undefined);
   });
 
   it('is not blamed for what PGOPTIONS asks of it', async () => {

@@ -75,12 +75,13 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
     const { faults } = await faulty();
     for (const kind of ['startup', 'statements'] as const) {
       for (const code of [...KNOWN, ...anyCodes(8, 1)]) {
-        answering(faults, (request) => request.kind === kind, { code, message: `no luck with ${code}` });
+        const said = { code, message: `no luck with ${code}`, hint: 'Do so.' };
+        answering(faults, (request) => request.kind === kind, said);
         const error = await failing(surveyed(faults.url));
         expect(error, code).toBeInstanceOf(DatabaseFault);
         expect(error).toMatchObject({ exit: 'storage', code });
         const { message } = error as Error;
-        expect(message).toContain(`(no luck with ${code} [SQLSTATE ${code}]). `);
+        expect(message).toContain(`(no luck with ${code} [SQLSTATE ${code}]). Hint: Do so. `);
         expect(message).not.toMatch(/tries again|fault of the program/);
       }
     }

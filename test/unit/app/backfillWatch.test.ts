@@ -18,11 +18,13 @@ class World {
   filled = 0;
   heldBack: ReturnType<Parts['pace']['heldBack']>;
   trouble: string | undefined;
+  queueTrouble: string | undefined;
 
   constructor() {
     const { clock, logger } = this;
     const parts = {
       ...{ clock, logger, store: { trouble: () => this.trouble } },
+      queue: { trouble: () => this.queueTrouble },
       backfill: { state: () => this.state, running: () => this.running, filled: () => this.filled },
       pace: { heldBack: () => this.heldBack },
       network: { source: 'access node', whyUnserved: () => [] },
@@ -117,6 +119,8 @@ describe('watchBackfill', () => {
     await world.clock.advance(10_000);
     expect(world.watch.counts().heldUp).toBe(2);
     expect(edges()).toEqual([['history is held up', 'waiting for block 0']]);
+    world.queueTrouble = 'the queue is gone';
+    expect(world.watch.status().ranges[0]?.waitingFor).toMatchObject({ message: 'the queue is gone' });
     world.trouble = 'the database is away';
     await world.clock.advance(60_000);
     expect(edges().at(-1)).toEqual(['history is held up', 'the database is away']);

@@ -60,6 +60,8 @@ interface Wrong {
   readonly outOfDescriptors: string;
   /** The index is in one. */
   readonly database: { readonly trouble: string | undefined };
+  /** The queue alone, which lies in it as well. */
+  readonly queue: string;
   /** Readers use another. */
   readonly replica: string;
 }
@@ -151,6 +153,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       status: () => ({ reason: state.wrong.proven?.reason, failed: state.wrong.proofFailed }),
     },
     readers: { down: () => state.wrong.readerDown },
+    queue: { trouble: () => state.wrong.queue },
     replica: { latestIndexedHeight: () => state.latest, trouble: () => state.wrong.replica },
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },
     descriptors: { trouble: () => state.wrong.outOfDescriptors },
@@ -660,6 +663,18 @@ describe('what has a code of its own', () => {
     expect(await codes(60_000)).toEqual(['disk_low']);
     Object.assign(state, { wrong: {}, facts: {}, latest: 1_050 });
     expect(await codes()).toEqual([]);
+  });
+
+  it('is the queue alone, which neither holds up what is indexed nor hides what does', async () => {
+    const { diagnosis, state, told } = healthyDaemon({ head: 1_050 });
+    state.wrong = { queue: 'No rights.', database: { trouble: undefined } };
+    const queue = 'database_unreachable: No rights.';
+    expect(await told(0)).toEqual([queue]);
+    expect(diagnosis.findings().filter(diagnosis.holdsUp)).toEqual([]);
+    state.facts = { block: { height: 1_001, troubles: [trouble()], isUnserved: false } };
+    expect(await told(10_000)).toEqual([expect.stringMatching(/^upstream_refusing: /), queue]);
+    state.facts = { stage: 'committing', commitStartedAtMs: 0 };
+    expect(await told(0)).toEqual([expect.stringMatching(/^store_stalled: /), queue]);
   });
 
   it.each(['running', 'starting'] as const)('lacks its readers, while it is %s', async (phase) => {

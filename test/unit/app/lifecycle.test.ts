@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { STOP_TIMEOUT_MS } from '../../../src/app/index.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { AbortError, whenAborted } from '../../../src/runtime/index.js';
+import { DatabaseFault } from '../../../src/storage/index.js';
 import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 function life() {
@@ -72,6 +73,17 @@ describe('failure', () => {
     lifecycle.fail(new Error('second'));
     expect(lifecycle.signal.aborted).toBe(true);
     await expect(lifecycle.close()).rejects.toThrow('first');
+  });
+
+  it.each([
+    [true, 'is none once the daemon was told to stop'],
+    [false, 'is one before'],
+  ])('of a database that is away (%s: %s)', async (isStopped) => {
+    const { lifecycle } = life();
+    if (isStopped) lifecycle.stop();
+    lifecycle.fail(new DatabaseFault('unavailable', 'it is away', {}));
+    const closing = lifecycle.close();
+    await (isStopped ? closing : expect(closing).rejects.toThrow('it is away'));
   });
 
   it.each<[string, (lifecycle: ReturnType<typeof life>['lifecycle'], bug: Promise<never>) => unknown]>([

@@ -3,7 +3,8 @@ import type { DaemonConfig } from '../../../config/index.js';
 import { EdgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
 import type { ProgressState } from '../../../observability/index.js';
 import { common } from '../../../ranges/index.js';
-import type { BackfillState, RangePhase, RangeState, RunningRange } from '../../../ranges/index.js';
+import type { BackfillState, RangePhase, RangeState } from '../../../ranges/index.js';
+import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';
@@ -17,9 +18,12 @@ type Running = RunningRange<HistoryLine>;
 /** Watches history: its progress, its rate, and what holds it up. */
 export function watchBackfill(
   config: Pick<DaemonConfig, 'ediOnly' | 'roles'>,
-  parts: Surroundings & Pick<IndexingParts, 'backfill' | 'logger' | 'pace'>,
+  parts: Surroundings &
+    Pick<IndexingParts, 'backfill' | 'logger' | 'pace'> & { readonly queue: SharedQueue | undefined },
 ) {
-  const { backfill, clock, logger, network, pace } = parts;
+  const { backfill, clock, logger, network, pace, queue, store } = parts;
+  /** A range is the queue's as well as the store's. */
+  const around = queue ? { ...parts, store: { trouble: () => store.trouble?.() ?? queue.trouble() } } : parts;
   const total = measureProgress({
     clock,
     source: {
@@ -36,7 +40,7 @@ export function watchBackfill(
   const heldUp = ({ job, line }: Running) => {
     const ageMs = line.stillMs();
     const next = job.store.latestIndexedHeight() + 1;
-    const { code, forMs = ageMs, height, message } = lineHeldUp(next, line.indexing, parts, config);
+    const { code, forMs = ageMs, height, message } = lineHeldUp(next, line.indexing, around, config);
     if (Math.min(ageMs, code === undefined ? forMs : ageMs) < HELD_UP_AFTER_MS) return undefined;
     const yields = code === undefined ? pace.heldBack()?.message : undefined;
     const words = yields === undefined ? message : `${message}: ${yields}`;

@@ -110,9 +110,7 @@ export function watchDisk(
     /** As measured last; `undefined` until then. */
     storeBytes: (): number | undefined => storeBytes,
     /** Expected errors: the signal's abort reason; `StorageError` (`missing`). What cannot be measured stays unknown. */
-    run: async (signal: AbortSignal): Promise<void> => {
-      await Promise.all([lookOn(signal), weighOn(signal)]);
-    },
+    run: (signal: AbortSignal): Promise<unknown> => Promise.all([lookOn(signal), weighOn(signal)]),
   };
 }
 

@@ -38,19 +38,14 @@ export class ReadBatcher {
     if (reads.length === 0) return;
     this.#pending = [];
     this.#keys = 0;
-    this.#readTogether(reads).catch(() => {
+    const share = (values: Values): void => {
+      let from = 0;
+      for (const { keys, resolve } of reads) resolve(values.slice(from, (from += keys.length)));
+    };
+    this.#read(reads.flatMap(({ keys }) => keys)).then(share, () => {
       // One unreadable record must not fail the other reads.
       for (const { keys, resolve, reject } of reads)
         this.#read([...keys]).then((values) => resolve([...values]), reject);
     });
-  }
-
-  async #readTogether(reads: readonly PendingRead[]): Promise<void> {
-    const values = await this.#read(reads.flatMap(({ keys }) => keys));
-    let from = 0;
-    for (const { keys, resolve } of reads) {
-      resolve(values.slice(from, from + keys.length));
-      from += keys.length;
-    }
   }
 }

@@ -42,13 +42,15 @@ export function checkStored(
     const heights = async function* () {
       for (const part of within(extent.required, range)) yield* storedHeights(sound, part, damages);
     };
+    // By an iterator: LevelDB counts other reads that miss, and merges tables after some hundred, which writes them anew.
+    const valueOf = async (key: Buffer) => (await sound.first({ gte: key, lt: keyAfter(key) }, 1))[0]?.[1];
     return checkHeights(heights(), {
       ...task,
       headAt: (height) => headAt(sound, height),
       onSound: (entry) => {
         const { height } = entry.block;
         const expected = entriesOf(entry, covers(accounts, height));
-        return checkPointers(height, expected, { damages, valueOf: (key) => valueAt(sound, key) });
+        return checkPointers(height, expected, { damages, valueOf });
       },
     });
   });
@@ -69,12 +71,6 @@ export async function checkPointers(
     const what = stored === undefined ? 'missing' : 'not what it should be';
     damages.add('pointer', height, `${openLookup([key, value]).name()}: it is ${what}`);
   }
-}
-
-/** By an iterator: LevelDB counts other reads that miss, and merges tables after some hundred, which writes them anew. */
-async function valueAt(database: Database, key: Buffer): Promise<Buffer | undefined> {
-  const [entry] = await database.first({ gte: key, lt: keyAfter(key) }, 1);
-  return entry?.[1];
 }
 
 /** See `HeightPass`. */

@@ -165,7 +165,7 @@ export class Link implements WriteSession {
     } catch (error) {
       const isSaid = error instanceof pg.DatabaseError;
       // Of a wait that took too long the server does not say for whom.
-      if (isSaid && /^(?:55P03|57014)/.test(error.code ?? '')) error.message += silence.lock;
+      if (isSaid && /^(?:55P03|57014)/.test(error.code ?? '')) error.message += silence.awaited;
       throw this.#fault(silence.end() ?? (isSaid ? error : (client.lastFault ?? error)));
     } finally {
       silence.end();

@@ -111,7 +111,7 @@ export class PostgresDatabase implements Session {
 
   /** What the server has said, in an error of another package; `undefined` if it is none of the server's. */
   saidIn(error: unknown): StorageError | undefined {
-    return saidByServer(error, 'use the queue', this.place);
+    return saidByServer(error, 'use the queue', this.place, this);
   }
 
   /**
@@ -143,24 +143,29 @@ export class PostgresDatabase implements Session {
   async persist<T>(action: () => Promise<T>, untilMs?: number): Promise<T> {
     const caller = Symbol('persist');
     const lastMs = untilMs ?? this.#clock.monotonic() + this.#patienceMs;
+    /** Who has the trouble, if not this one: the queue whose statements are in a transaction of this one. */
+    let owner: PostgresDatabase | undefined;
     try {
       for (let attempt = 0; ; attempt += 1) {
         const delayMs = doublingMs(RETRY, attempt);
         try {
           const result = await action();
-          this.#recovered(caller);
+          (owner ?? this).#recovered(caller);
           return result;
         } catch (error) {
           const isLast = this.#closing.signal.aborted || this.#clock.monotonic() + delayMs > lastMs;
           if (!(error instanceof DatabaseFault) || isLast) throw error;
-          this.#notice(error, caller);
+          const has = error.owner instanceof PostgresDatabase ? error.owner : undefined;
+          if (has !== owner) (owner ?? this).#waiting.delete(caller);
+          owner = has;
+          (owner ?? this).#notice(error, caller);
           await sleep(this.#clock, delayMs, this.#closing.signal).catch(() => {
             throw error;
           });
         }
       }
     } finally {
-      this.#waiting.delete(caller);
+      (owner ?? this).#waiting.delete(caller);
     }
   }
 

@@ -11,21 +11,24 @@ const LOOK_TIMEOUT_MS = 4_000;
 const MOVES_WITHIN_MS = 2_000;
 /** A look that takes longer is a bad sign, and named. */
 const DOUBTFUL_AFTER_MS = 2_500;
-/** A wait for a lock of somebody else is named after this time. */
+/** A wait for somebody else, a holder of a lock or a standby, is named after this time. */
 const NAMED_AFTER_MS = 8_000;
 
-/** What the server process of a statement does. `mark` differs once it has moved; `holders`: of locks that it waits for. */
+/** What the server process of a statement does. `mark` differs once it has moved; `awaits`: what it waits for, if others can end that. */
 interface Look {
   readonly works: boolean;
   readonly mark: string;
-  readonly holders: string;
+  readonly awaits: string | null;
 }
 
 /** Only the processes of the same user are visible in full, and may be ended. */
 const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DISTINCT FROM 'Client' AS works,
     concat_ws(' ', query_start, state_change, bytes_processed) AS mark,
-    (SELECT coalesce(string_agg(concat_ws(' ', holder.pid, nullif(holder.application_name, '')), ', '), '')
-      FROM pg_stat_activity AS holder WHERE holder.pid = ANY (pg_blocking_pids(asked.pid))) AS holders
+    (SELECT CASE WHEN bool_or(wait_event = 'SyncRep')
+        THEN 'a standby (synchronous_standby_names is ' || current_setting('synchronous_standby_names') || ')'
+        ELSE 'a lock that process ' || string_agg(concat_ws(' ', pid, nullif(application_name, '')), ', ')
+          FILTER (WHERE pid <> asked.pid) || ' holds' END
+      FROM pg_stat_activity WHERE pid = ANY (asked.pid || pg_blocking_pids(asked.pid))) AS awaits
   FROM pg_stat_activity AS asked LEFT JOIN pg_stat_progress_copy USING (pid)
   WHERE asked.pid = $1 AND asked.usename = session_user`;
 
@@ -42,7 +45,7 @@ export class Silence {
   readonly #sinceMs = systemClock.monotonic();
   #state: 'answered' | 'awaited' | 'silent' = 'awaited';
   #lookingSinceMs = Infinity;
-  #holders = '';
+  #awaits = '';
   /** Of the look under way: it ends with the statement. */
   #looking: AbortController | undefined;
   #timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
@@ -57,16 +60,16 @@ export class Silence {
   get words(): string | undefined {
     const nowMs = systemClock.monotonic();
     const isDoubtful = nowMs - this.#lookingSinceMs > DOUBTFUL_AFTER_MS;
-    const isNamed = this.#holders !== '' && nowMs - this.#sinceMs > NAMED_AFTER_MS;
+    const isNamed = this.#awaits !== '' && nowMs - this.#sinceMs > NAMED_AFTER_MS;
     if (this.#state !== 'silent' && !isDoubtful && !isNamed) return undefined;
     const what = this.#text.trim().replace(/\s+/g, ' ').slice(0, SHOWN_LENGTH);
     const words = `the database has not answered for ${Math.floor((nowMs - this.#sinceMs) / 1_000)} s on ${what}`;
-    return isNamed ? `${words}${this.lock}` : words;
+    return isNamed ? `${words}${this.awaited}` : words;
   }
 
-  /** Whose lock it waits for, to follow what is said; empty while none is known. */
-  get lock(): string {
-    return this.#holders && `: it waits for a lock that process ${this.#holders} holds`;
+  /** Who else is waited for, to follow what is said; empty while nobody is known. */
+  get awaited(): string {
+    return this.#awaits && `: it waits for ${this.#awaits}`;
   }
 
   /** Call it when the statement has ended. Returns the error if it has ended because nothing came. */
@@ -81,11 +84,11 @@ export class Silence {
   async #look(): Promise<void> {
     this.#lookingSinceMs = systemClock.monotonic();
     this.#looking = new AbortController();
-    const holders = await lookAt(this.#whom, this.#looking.signal);
+    const awaits = await lookAt(this.#whom, this.#looking.signal);
     if (this.#state !== 'awaited') return;
     this.#lookingSinceMs = Infinity;
-    this.#holders = holders ?? '';
-    if (holders !== undefined) {
+    this.#awaits = awaits ?? '';
+    if (awaits !== undefined) {
       this.#timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
       return;
     }
@@ -127,7 +130,7 @@ async function lookAt(
     if (first.works !== true) await sleep(systemClock, MOVES_WITHIN_MS, signal);
     const last = first.works === true ? first : await look();
     const moves = last.mark !== first.mark || last.received !== first.received;
-    if (last.works === true || moves) return last.holders ?? '';
+    if (last.works === true || moves) return last.awaits ?? '';
     await client.query('SELECT pg_terminate_backend($1)', [pid]).catch(() => undefined);
     return undefined;
   } catch (error) {

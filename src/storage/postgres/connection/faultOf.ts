@@ -3,7 +3,7 @@ import { OperatorError } from '../../../runtime/index.js';
 import { causesOf, DatabaseFault, StorageError, type StorageErrorKind } from '../../StorageError.js';
 
 /** What to do about some answers. It is only advice: whatever a server says, it is the server's, and is waited for. */
-const ADVICE: readonly (readonly [stateAndSeverity: RegExp, kind: StorageErrorKind, advice: string])[] = [
+const ADVICE: readonly (readonly [said: RegExp, kind: StorageErrorKind, advice: string])[] = [
   [
     /^53100/,
     'disk_full',
@@ -24,6 +24,11 @@ const ADVICE: readonly (readonly [stateAndSeverity: RegExp, kind: StorageErrorKi
     /^53300/,
     'unavailable',
     'Allow more connections of the server, the database or the user: docs/poolers.md says how many are used.',
+  ],
+  [
+    /^(?:42|3F).*\bflow_jobs\b/,
+    'not_a_store',
+    'The tables of the queue are gone or others: remove what is left of its schema, flow_jobs, and start again, which makes them anew.',
   ],
   [/^3D/, 'missing', 'Create the database first (createdb), or check its name.'],
   [/^XX00[12]/, 'io', 'The database files are damaged. Restore the database from a copy.'],
@@ -87,13 +92,14 @@ const CONNECTION_ADVICE: typeof ADVICE = [
  * What a server or pooler has said, anywhere among the causes of an error; `undefined` if none has said anything. `doing`
  * completes "Cannot …".
  */
-export function saidByServer(error: unknown, doing: string, place: string): StorageError | undefined {
+export function saidByServer(error: unknown, doing: string, place: string, owner?: object) {
   const causes = causesOf(error);
   const known = causes.find((cause) => cause instanceof DatabaseFault);
   const said = causes.find((cause) => cause instanceof pg.DatabaseError);
   if (known !== undefined || said === undefined) return known;
-  const { code, message, schema, severity, table } = said;
-  const words = `Cannot ${doing} at ${place} (${message}${code === undefined ? '' : ` [SQLSTATE ${code}]`})`;
+  const { code, hint, message, schema, severity, table } = said;
+  const state = code === undefined ? '' : ` [SQLSTATE ${code}]`;
+  const words = `Cannot ${doing} at ${place} (${message}${state})${hint ? `. Hint: ${hint.replace(/\.$/, '')}` : ''}`;
   // The next attempt would meet the same: rows of somebody else, or a constraint or a lost partition.
   if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
     const advice =
@@ -102,8 +108,8 @@ export function saidByServer(error: unknown, doing: string, place: string): Stor
         : 'Somebody has changed that table: remove the constraint, or restore the partition, and start again.';
     return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });
   }
-  const [, kind, advice] = adviceFor(ADVICE, `${code} ${severity}`);
-  return new DatabaseFault(kind, `${words}. ${advice}`, { cause: error, code });
+  const [, kind, advice] = adviceFor(ADVICE, `${code} ${severity} ${message}`);
+  return new DatabaseFault(kind, `${words}. ${advice}`, { cause: error, code, owner });
 }
 
 /** What an error of a connection means. One of our own is returned unchanged. */

@@ -9,7 +9,7 @@ import { lockStore, storeRow } from './bookRows.js';
 import {
   DATA_TABLES,
   OLDEST_SERVER,
-  partitionOf,
+  PARTITION_HEIGHTS,
   partitionStatements,
   POSTGRES_SCHEMA_VERSION,
   PROOF_STATEMENTS,
@@ -130,7 +130,7 @@ export async function readEvidence(session: Session): Promise<Entry[]> {
 export function partitionMaker(database: PostgresDatabase): (heights: readonly number[]) => Promise<void> {
   const known = new Set<number>();
   return async (heights) => {
-    for (const partition of new Set(heights.map(partitionOf))) {
+    for (const partition of new Set(heights.map((height) => Math.floor(height / PARTITION_HEIGHTS)))) {
       if (known.has(partition)) continue;
       await database.write((session) => makePartition(session, partition));
       known.add(partition);

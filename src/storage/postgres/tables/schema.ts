@@ -6,7 +6,7 @@ export const POSTGRES_SCHEMA_VERSION = 2;
 /** Older servers are refused. */
 export const OLDEST_SERVER = 15;
 /** Heights per partition: mainnet's 158 million heights are 32 partitions. */
-const PARTITION_HEIGHTS = 5_000_000;
+export const PARTITION_HEIGHTS = 5_000_000;
 
 /** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
@@ -179,11 +179,6 @@ export const VIEWS: ReadonlyMap<string, string> = new Map([
 export function isCovered(height: string): string {
   return `EXISTS (SELECT FROM flow_store.coverage
     WHERE ${height} BETWEEN coverage.from_height AND coverage.to_height)`;
-}
-
-/** The number of the partition that a height is in. */
-export function partitionOf(height: number): number {
-  return Math.floor(height / PARTITION_HEIGHTS);
 }
 
 /**

@@ -6,7 +6,7 @@ import { RangeTakenError } from '../../port/ParentLinkError.js';
 import type { HeightRange, SporkRecord } from '../../port/stored.js';
 import { isLive } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import { atMost, joined, overlap, rangesAt, without, type HeightRanges } from '../heightRanges.js';
+import { atMost, joined, overlap, rangesAt, upTo, without, type HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION, schemaVersionOf } from '../schema.js';
 import { coverageOfBook, durableHeights } from './StoreBook.js';
 import type { LineState, OpenState, StoreBook, StoreState } from './StoreBook.js';
@@ -29,11 +29,7 @@ function unfilled(
   coverage: HeightRanges,
   firstHeight: number,
 ): BackfillPlan[] {
-  const below = (plan: HeightRange): HeightRange => ({
-    from: plan.from,
-    to: Math.min(plan.to, firstHeight - 1),
-  });
-  return plans.filter((plan) => without([below(plan)], coverage).length > 0);
+  return plans.filter((plan) => without(upTo([plan], firstHeight - 1), coverage).length > 0);
 }
 
 export function openAt({ open }: StoreBook, { from, to }: HeightRange): OpenState | undefined {

@@ -139,7 +139,7 @@ function withLive(
 ): StoreBook {
   const open = book.open.filter(({ record }) => record.to < range.from);
   const isAbove = book.plans.some(({ to }) => to > target);
-  const plans = isAbove ? book.plans.flatMap((plan) => planUpTo(plan, target)) : book.plans;
+  const plans = isAbove ? upTo(book.plans, target) : book.plans;
   const live = liveAt(book.live, range, target);
   return { ...book, published, plans, open, live, unproven: upTo(book.unproven, target) };
 }
@@ -153,8 +153,4 @@ function rewindRefusal(coverage: HeightRanges, firstHeight: number, height: numb
     : `this store holds heights ${rangesInWords(coverage)}, and nothing at or below ${height}. Name a height in one of ` +
       'them.';
   return new OperatorError('usage', `Cannot rewind to height ${height}: ${advice}`);
-}
-
-function planUpTo(plan: BackfillPlan, height: number): readonly BackfillPlan[] {
-  return plan.from > height ? [] : [{ ...plan, to: Math.min(plan.to, height) }];
 }
