@@ -46,7 +46,13 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
 
   constructor(dependencies: Dependencies) {
     this.#deps = dependencies;
-    showZeros(dependencies.metrics);
+    const { collectionsReceived, duplicateCollections, heightsCompleted } = dependencies.metrics;
+    // Counters exist from the first scrape, so that a rate over them includes the first event.
+    for (const source of ['requester', 'edi', 'peer', 'none'] as const) {
+      heightsCompleted.inc({ source }, 0);
+      if (source !== 'none')
+        for (const each of [collectionsReceived, duplicateCollections]) each.inc({ source }, 0);
+    }
   }
 
   /**
@@ -188,14 +194,4 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       'unsolicited collections refused',
     );
   }
-}
-
-/** Counters exist from the first scrape, so that a rate over them includes the first event. */
-function showZeros(metrics: Dependencies['metrics']): void {
-  for (const source of ['requester', 'edi', 'peer'] as const) {
-    metrics.collectionsReceived.inc({ source }, 0);
-    metrics.duplicateCollections.inc({ source }, 0);
-  }
-  for (const source of ['requester', 'edi', 'peer', 'none'] as const)
-    metrics.heightsCompleted.inc({ source }, 0);
 }

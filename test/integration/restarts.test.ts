@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/config/index.js';
 import { startDevnet, type DevnetHandle } from '../../src/devnet/index.js';
 import { createMetrics } from '../../src/observability/index.js';
 import type { Leadership } from '../../src/ranges/index.js';
-import { systemClock } from '../../src/runtime/index.js';
+import { systemClock, whenAborted } from '../../src/runtime/index.js';
 import { RecordingLogger, seededRandom, useStores } from '../support/index.js';
 import { Ledger } from '../simulation/Ledger.js';
 
@@ -76,7 +76,7 @@ describe('many lines, one after another, over the same nodes', { timeout: 300_00
       lead: async () => {
         seen.listening.push(getEventListeners(lifecycle.signal, 'abort').length);
         if (seen.lines === lines) {
-          await lifecycle.stopped();
+          await whenAborted(lifecycle.signal);
           return undefined;
         }
         seen.lines += 1;

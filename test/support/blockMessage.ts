@@ -15,11 +15,11 @@ export function fullBlockMessage({
   const id = hex(header['ID']);
   const time = timestamp(header['Timestamp']);
   const signature = base64(header['ParentVoterSigData']);
-  const headerMessage = new WireWriter()
-    .bytes(1, id)
-    .bytes(2, hex(header['ParentID']))
-    .number(3, Number(header['Height']))
-    .element(4, time)
+  const begun = (): WireWriter => {
+    const place = new WireWriter().bytes(1, id).bytes(2, hex(header['ParentID']));
+    return place.number(3, Number(header['Height'])).element(4, time);
+  };
+  const headerMessage = begun()
     .bytes(5, hex(header['PayloadHash']))
     .number(6, Number(header['View']))
     .elements(7, list(header['ParentVoterIDs']).map(hex))
@@ -30,11 +30,7 @@ export function fullBlockMessage({
   const timeout = header['LastViewTC'];
   if (timeout !== undefined && timeout !== null) headerMessage.element(13, timeoutMessage(timeout as Json));
   headerMessage.number(14, Number(header['ParentView'] ?? 0));
-  return new WireWriter()
-    .bytes(1, id)
-    .bytes(2, hex(header['ParentID']))
-    .number(3, Number(header['Height']))
-    .element(4, time)
+  return begun()
     .elements(5, items(payload['Guarantees']).map(guaranteeMessage))
     .elements(6, items(payload['Seals']).map(sealMessage))
     .element(7, signature)

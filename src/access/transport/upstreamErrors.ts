@@ -46,8 +46,8 @@ const INSECURE = /protocol not secure enough/i;
 /** The texts of grpc-js for a call that was sent and whose connection was lost, in a message of ours; for one that had none it has others. */
 export const CUT = /: UNAVAILABLE: (?:Connection dropped|(?:read|write) E[A-Z]+)/;
 
-/** What grpc-js appends to a failed connection when it has nothing to say about name resolution. */
-const EMPTY_NOTE = /\s*Resolution note:\s*$/;
+/** What grpc-js appends to a failed connection when it has nothing to say, of a proxy or about name resolution. */
+const EMPTY_NOTE = /(?:\s*Last error: undefined\.)?\s*Resolution note:\s*$/;
 
 /** The text of grpc-js for a response that is not gRPC but plain HTTP. */
 const HTTP_STATUS = /^Received HTTP status code (\d{3})$/;

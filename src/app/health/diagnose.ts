@@ -13,8 +13,7 @@ import type { IndexingParts } from '../line/runIndexing.js';
 import type { ReaderThread } from '../threads/keepReaderThread.js';
 import { finalBlock } from '../threads/readableIndex.js';
 import { codeOf, describeTroubles, HELD_UP_AFTER_MS, lineHeldUp } from './heldUp.js';
-import { SILENT_FOR_MS, timeOf, withTroubles, writesFor } from './heldUp.js';
-import type { HeldUp } from './heldUp.js';
+import { SILENT_FOR_MS, timeOf, withTroubles, writesFor, type HeldUp } from './heldUp.js';
 import type { DiskWatch } from './watches/watchDisk.js';
 
 /** A write to the disk takes milliseconds; while LevelDB compacts, a second or two. */

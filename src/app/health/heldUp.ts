@@ -51,17 +51,20 @@ export function lineHeldUp(
   if (stage === 'committing' || isConfirmed)
     return { height, because: 'store', forMs, ...heldUpByStore(height, line, around) };
   if (stage === 'collecting')
-    return { ...(ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around), forMs };
+    return { forMs, ...(ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around) };
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
   if (block?.isUnserved === true) return { ...heldUpByNobody(block.height, what, around), height };
   return because(height, what, block?.troubles ?? [], around.clock);
 }
 
-function heldUpByNobody(height: number, what: string, { clock, network }: Surroundings): HeldUp {
+function heldUpByNobody(height: number, what: string, { clock, network, store }: Surroundings): HeldUp {
   const none = `${what}: no ${network.source} serves that height`;
-  const unserved = because(height, none, network.whyUnserved(height), clock);
-  return { ...unserved, code: unserved.code ?? 'upstream_refusing', because: 'unserved' };
+  const { code = 'upstream_refusing', message } = because(height, none, network.whyUnserved(height), clock);
+  // Its node went on to the next spork before it gave a block.
+  const isBegun = store.latestIndexedHeight() >= (store.meta()?.firstHeight ?? 0);
+  const advice = isBegun ? '' : '; nothing is indexed yet: to begin elsewhere, name another data directory';
+  return { height, message: message + advice, code, because: 'unserved' };
 }
 
 function heldUpByStore(
@@ -121,9 +124,10 @@ function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }
   const troubles = edi?.state.troubles() ?? [];
   if (troubles.length > 0) return unavailable(what, troubles);
   const trouble = edi?.state.trouble();
-  return trouble === undefined
-    ? { height, message: what, code: undefined }
-    : unavailable(`${what}; ${trouble}`, []);
+  if (trouble !== undefined) return unavailable(`${what}; ${trouble}`, []);
+  // A stream may bring messages for heights below, or a long one over a slow line: that is progress.
+  const forMs = edi?.state.lateMs();
+  return { height, message: what, code: undefined, ...(forMs === undefined ? {} : { forMs }) };
 }
 
 function because(height: number, what: string, troubles: readonly NodeTrouble[], clock: Clock): HeldUp {

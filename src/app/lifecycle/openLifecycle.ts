@@ -60,9 +60,6 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
     onClose(name, () => running.catch(() => undefined));
   };
 
-  /** Resolves when the daemon is to stop. */
-  const stopped = (): Promise<void> => whenAborted(signal);
-
   /**
    * Waits for work that ends when the daemon stops, but then no longer than closing may take. Its failure ends the
    * daemon.
@@ -70,7 +67,7 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
   const waitFor = async (name: string, work: Promise<void>): Promise<void> => {
     supervise(work);
     const ended = work.catch(() => undefined);
-    await Promise.race([ended, stopped()]);
+    await Promise.race([ended, whenAborted(signal)]);
     if (signal.aborted) await withinLimit(name, ended);
   };
 
@@ -98,5 +95,5 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
       logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
   };
 
-  return { signal, stop, fail, supervise, onClose, untilStopped, stopped, waitFor, close };
+  return { signal, stop, fail, supervise, onClose, untilStopped, waitFor, close };
 }

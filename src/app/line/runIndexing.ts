@@ -5,7 +5,7 @@ import { FinalityProver, FinalizationListener, ProofBackfill } from '../../final
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
 import { soleLeadership, type Leadership, type SharedQueue } from '../../ranges/index.js';
-import { userAgent, wasAborted } from '../../runtime/index.js';
+import { userAgent, wasAborted, whenAborted } from '../../runtime/index.js';
 import { AccountIndexBuilder, unlessDamaged, type IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/openLifecycle.js';
 import { heal, type Healing } from './heal.js';
@@ -211,7 +211,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   // Another process may lead.
   if (store.shared !== undefined) begun(undefined);
   if (config.roles.includes('live')) await live.run();
-  else await lifecycle.stopped();
+  else await whenAborted(signal);
 }
 
 /** Completes the account index: now, and whenever a range is published that was begun without it. */

@@ -252,10 +252,10 @@ export class ExecutionDataIndexer {
         const wasDue = state.pulling();
         const readAtMs = clock.monotonic();
         const read = await reader.read();
-        state.pulled();
         // The state reports silence.
         if (read === 'silent' || read.done === true)
           throw new StreamFault('ended', 'the node ended the stream');
+        state.pulled();
         const message = read.value;
         await this.#take(message, node, signal);
         if (wasDue && isOpen) state.took(clock.monotonic() - readAtMs);

@@ -15,6 +15,8 @@ const PRUNED_MS = 600_000;
 const HEAD_STILL_MS = 10_000;
 /** A new stream that delivers nothing is abandoned sooner than one that has delivered. */
 const OPENING_SILENCE_MS = 4_000;
+/** The time that a message took counts by so much less with each that comes. */
+const TOOK_FADES = 0.9;
 /** The longest silence that is borne: over a slow line, one large message takes as long. Nodes cut who takes nothing for half that time. */
 const MAX_SILENCE_MS = 60_000;
 /** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
@@ -82,8 +84,10 @@ export class StreamState implements ExecutionDataForecast {
   #resumed: ExecutionDataState = 'connecting';
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
   #open: OpenStream | undefined;
-  /** The silence after which a stream is abandoned: longer where a message took long, or did not come in that time. */
+  /** The silence after which a stream is abandoned: longer where messages take long, or one did not come in that time. */
   #silenceMs: number;
+  /** The longest that a message was due before it came; what was long ago counts for less. */
+  #tookMs = 0;
   #aliveAtMs: number | undefined;
   /** Milliseconds per height while data was due. */
   readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
@@ -162,10 +166,12 @@ export class StreamState implements ExecutionDataForecast {
     return isDue;
   }
 
+  /** A message came. */
   pulled(): void {
     if (this.#open === undefined) return;
     const nowMs = this.#parts.clock.monotonic();
-    this.#bear(2 * (nowMs - (this.#open.dueSinceMs ?? nowMs)));
+    this.#tookMs = Math.max(nowMs - (this.#open.dueSinceMs ?? nowMs), this.#tookMs * TOOK_FADES);
+    this.#bear(2 * this.#tookMs);
     this.#open.pullingSinceMs = this.#open.dueSinceMs = undefined;
     this.#open.isOpening = false;
   }
@@ -248,13 +254,20 @@ export class StreamState implements ExecutionDataForecast {
     );
     if (this.#failedAt === missing) troubles.push(...this.#failures.all());
     const node = this.node?.name;
-    const sinceMs = this.#isDue() ? this.#open?.dueSinceMs : undefined;
-    const isSilent = sinceMs !== undefined && this.#parts.clock.monotonic() - sinceMs >= SILENT_AFTER_MS;
+    const sinceMs = this.#open?.dueSinceMs;
+    const isSilent = sinceMs !== undefined && (this.lateMs() ?? 0) >= SILENT_AFTER_MS;
     if (isSilent && node !== undefined && !troubles.some((trouble) => trouble.node === node)) {
       const said = `${method} at ${node}: nothing yet for height ${missing}, which is ${this.#words.due}`;
       troubles.push({ node, method, kind: 'unreachable', said, count: 0, sinceMs });
     }
     return troubles;
+  }
+
+  /** How much longer the next message has been due than it may take on this line; `undefined` while none is due that is read for. */
+  lateMs(): number | undefined {
+    const sinceMs = this.#isDue() ? this.#open?.dueSinceMs : undefined;
+    if (sinceMs === undefined) return undefined;
+    return this.#parts.clock.monotonic() - sinceMs - 2 * this.#tookMs;
   }
 
   /** Why nothing arrives, in one sentence; `undefined` while all is well. */

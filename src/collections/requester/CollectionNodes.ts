@@ -179,14 +179,11 @@ export class CollectionNodes {
   /** `deniedBy`: the call by which this node keeps denying the collection. */
   #preferred(node: AccessNode, deniedBy?: CollectionWay): CollectionWay {
     if (!node.supports(FULL)) return LIGHT;
-    if (deniedBy === undefined && !this.#isBeingTried(node.name)) return FULL;
+    // It failed recently, one such call is testing whether it works again, and the light one works.
+    const { doubted, fullCalls = 0 } = this.#asked.get(node.name) ?? {};
+    const isBeingTried = fullCalls > 0 && doubted?.has(FULL) === true && !doubted.has(LIGHT);
+    if (deniedBy === undefined && !isBeingTried) return FULL;
     return deniedBy !== LIGHT && node.supports(LIGHT) ? LIGHT : FULL;
-  }
-
-  /** The full call failed recently, one such call is testing whether it works again, and the light one works. */
-  #isBeingTried(name: string): boolean {
-    const node = this.#asked.get(name);
-    return node !== undefined && node.fullCalls > 0 && node.doubted.has(FULL) && !node.doubted.has(LIGHT);
   }
 
   #askedNode(name: string): AskedNode {

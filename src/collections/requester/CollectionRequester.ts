@@ -261,7 +261,10 @@ export class CollectionRequester {
     const { holdBackMs } = this.#options;
     const { height, requests } = record;
     if (holdBackMs <= 0 || forecast === undefined) return false;
-    const fetchMs = this.#durationMs(this.#order.countThrough(height)) ?? UNTRIED_FETCH_MS;
+    const [call = UNTRIED_FETCH_MS, interval] = [this.#callMs.value, this.#intervalMs.value];
+    // Measured from answer to answer, and only while nodes, slots or rate limits kept further calls waiting.
+    const fetchMs =
+      interval === undefined ? UNTRIED_FETCH_MS : call + this.#order.countThrough(height) * interval;
     if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return false;
     if (requests?.holdEndsAtMs === undefined) metrics.requestsHeldBack.inc();
     return this.#order.hold(record, holdBackMs, HELD_BACK_CHECK_MS);
@@ -293,15 +296,6 @@ export class CollectionRequester {
       if (delayMs < 1 || wanted.call !== undefined) continue;
       this.#order.pause(wanted, delayMs);
     }
-  }
-
-  /**
-   * Expected time until this many more have arrived at full load: measured from answer to answer, and only while nodes,
-   * slots or rate limits kept further calls waiting. `undefined` before there is any data.
-   */
-  #durationMs(collections: number): number | undefined {
-    const [call, interval] = [this.#callMs.value, this.#intervalMs.value];
-    return call === undefined || interval === undefined ? undefined : call + collections * interval;
   }
 
   /** Throws unless a slot of the chosen node is free for this use. */

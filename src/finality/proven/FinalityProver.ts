@@ -196,12 +196,13 @@ export class FinalityProver {
     if (known === undefined) return undefined;
     const { to } = range;
     const lastView = lastViewOf(known.state);
-    const isAtTip = (this.#deps.head() ?? to) - to <= TIP_LAG;
+    const head = this.#deps.head();
+    const isAtTip = (head ?? to) - to <= TIP_LAG;
     const isWithin = (await this.#header(to)).view <= lastView;
     const sparse = isAtTip ? to : to - (to % SPARSE_HEIGHTS);
     const top = isWithin ? sparse : await this.#firstBeyond(lastView, known.height, to);
-    const reason = await this.#check(known, top);
-    if (reason !== undefined && this.#proven === undefined) await this.#checkBelow(known, top);
+    const reason = await this.#check(known, top, head);
+    if (reason !== undefined && this.#proven === undefined) await this.#checkBelow(known, top, head);
     if (isWithin || reason !== undefined) return reason ?? (isAtTip ? undefined : CATCHING_UP);
     this.#reason ??= ASKING;
     await this.#anchor.follow(known, this.#proven?.height ?? 0, signal);
@@ -210,7 +211,7 @@ export class FinalityProver {
   }
 
   /** Proves what a certificate in the block at `top`, or just below, can prove. Resolves with what is wrong with it. */
-  async #check({ state, height }: KnownEpochs, top: number): Promise<string | undefined> {
+  async #check({ state, height }: KnownEpochs, top: number, head?: number): Promise<string | undefined> {
     const committeeAt = committeesIn(state);
     const { logger, metrics, thread } = this.#deps;
     let signers: Committee | undefined;
@@ -225,6 +226,8 @@ export class FinalityProver {
       headers.unshift(await this.#header(next));
       const verdict = await provenFinal(headers, verify);
       if (verdict.kind === 'undecided') continue;
+      // Blocks may still have to be caught up with, where few certificates count: a simulated chain has only those.
+      if (verdict.kind === 'refused' && head === undefined) return 'the head is not known yet';
       metrics.quorumCertificates.inc({ result: verdict.kind === 'final' ? 'valid' : 'invalid' });
       if (verdict.kind === 'refused') {
         const { reason } = verdict;
@@ -266,13 +269,13 @@ export class FinalityProver {
   }
 
   /** After a start above blocks that too few signed: what was proven before stays readable. */
-  async #checkBelow(known: KnownEpochs, top: number): Promise<void> {
+  async #checkBelow(known: KnownEpochs, top: number, head?: number): Promise<void> {
     const failed = this.#failed;
     const provenHeight = () => this.#proven?.height;
     // Shared with the chain that was signed.
     await highestShared({ firstHeight: known.height + 1, differing: top }, async (height) => {
       const before = provenHeight();
-      await this.#check(known, height);
+      await this.#check(known, height, head);
       return provenHeight() !== before;
     });
     this.#failed = failed && { ...failed, rewindTo: provenHeight() ?? failed.rewindTo };

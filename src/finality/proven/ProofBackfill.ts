@@ -123,8 +123,11 @@ export class ProofBackfill {
     }
     const kinds = new Set(answers.map((answer) => answer?.kind));
     this.#reason = this.#lasting;
-    for (const answer of answers)
-      if (answer !== undefined && answer.kind !== 'proven') this.#tell(answer.reason);
+    for (const { reason } of answers.filter((each) => each !== undefined && each.kind !== 'proven')) {
+      this.#reason = `some stored blocks are not proven: ${reason}`;
+      if (!this.#hasWarned) this.#deps.logger.warn({ reason }, 'some stored blocks cannot be proven');
+      this.#hasWarned = true;
+    }
     if (kinds.size === 1 && kinds.has('failed')) return false;
     this.#lasting = this.#reason;
     this.#triedFrom = from;
@@ -170,11 +173,5 @@ export class ProofBackfill {
       if (worst?.kind !== 'refuted' && (worst === undefined || said.kind !== 'unprovable')) worst = said;
     }
     return worst ?? { kind: 'failed', reason: `no access node is known to serve block ${height}` };
-  }
-
-  #tell(reason: string): void {
-    this.#reason = `some stored blocks are not proven: ${reason}`;
-    if (!this.#hasWarned) this.#deps.logger.warn({ reason }, 'some stored blocks cannot be proven');
-    this.#hasWarned = true;
   }
 }

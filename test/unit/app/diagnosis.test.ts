@@ -38,6 +38,7 @@ interface Facts {
   readonly block: NonNullable<ReturnType<IndexingLine['blocks']['heldUpBy']>>;
   readonly collections: ReturnType<IndexingLine['explainer']['heldUpBy']>;
   readonly feedTroubles: readonly NodeTrouble[];
+  readonly feedLateMs: number;
 }
 
 /** What is wrong with the parts of the daemon; nothing, unless a test says so. */
@@ -102,7 +103,13 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     window: { at: () => (state.facts.isConfirmed === true ? { status: 'durable' } : undefined) },
     indexer: { commitStartedAtMs: () => state.facts.commitStartedAtMs },
-    edi: { state: { trouble: () => undefined, troubles: () => state.facts.feedTroubles ?? [] } },
+    edi: {
+      state: {
+        trouble: () => undefined,
+        troubles: () => state.facts.feedTroubles ?? [],
+        lateMs: () => state.facts.feedLateMs,
+      },
+    },
     peer: undefined,
   };
   const parts = {
@@ -343,6 +350,12 @@ describe('the lowest missing height, held up', () => {
         /^upstream_refusing: .*no access node serves that height: a:1 says it begins at 2000 \(3 times since/,
       ),
     ]);
+    // It went on before it gave the first block.
+    state.first = 1001;
+    expect((await told(1_000)).join()).toMatch(
+      /at 2000 \(3 .*\); nothing is indexed yet: to begin elsewhere/,
+    );
+    state.first = 1;
     // It had the block, and went on to the next spork before it gave the collections: what it said then is over.
     const gone = trouble({ kind: 'unreachable', said: 'ECONNREFUSED' });
     state.facts = {
@@ -389,6 +402,9 @@ describe('execution data as the only source', () => {
     const { state, told } = healthyDaemon({ ediOnly: true });
     state.head = state.sealed = 1010;
     const said = 'has no execution data below 5,000';
+    // Over a slow line one message takes long, and those below come first.
+    state.facts = { stage: 'collecting', feedLateMs: 0 };
+    expect(await told(60_000)).toEqual([]);
     state.facts = { stage: 'collecting', feedTroubles: [trouble({ said })] };
     expect(await told(6_000)).toEqual([
       `edi_unavailable: waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,

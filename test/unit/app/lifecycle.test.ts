@@ -92,7 +92,7 @@ describe('failure', () => {
   ])('%s ends the daemon with its error', async (_, give) => {
     const { lifecycle } = life();
     await give(lifecycle, Promise.reject(new Error('a bug')));
-    await lifecycle.stopped();
+    await whenAborted(lifecycle.signal);
     expect(lifecycle.signal.aborted).toBe(true);
     await expect(lifecycle.close()).rejects.toThrow('a bug');
   });

@@ -294,7 +294,9 @@ describe('a stream that stands still', () => {
     const { state } = await following(104, 4_000 + 4_200 + 20_400 + 40_800);
     // The chain grows meanwhile.
     sealed = 200;
-    await clock.advance(4 * TAKES_MS);
+    await clock.advance(2.5 * TAKES_MS);
+    expect([state.troubles(), state.trouble()], 'it takes its time').toEqual([[], undefined]);
+    await clock.advance(1.5 * TAKES_MS);
     expect(deliveredHeights()).toEqual([100, 101, 102, 103]);
     expect(opened(a)).toEqual([100, 100, 100, 100]);
     expect(state.trouble()).toBeUndefined();

@@ -55,8 +55,8 @@ class Proving extends World {
   /** Of what is kept only who signs. */
   readonly evidence: MemoryIndexStore;
   isFollowing = true;
-  /** The newest stored block, unless told. */
-  head: number | undefined;
+  /** The newest stored block, unless told. `unknown`: until it was asked for. */
+  head: number | 'unknown' | undefined;
   #moved: () => void = () => undefined;
 
   constructor(
@@ -106,7 +106,12 @@ class Proving extends World {
           this.kept.push(height);
           return Promise.resolve();
         },
-        head: () => this.head ?? this.range.to,
+        head: () => {
+          const { head = this.range.to } = this;
+          if (head !== 'unknown') return head;
+          this.head = undefined;
+          return undefined;
+        },
         range: () => (this.isFollowing ? this.range : undefined),
         onMoved: (listener) => {
           this.#moved = listener;
@@ -326,6 +331,10 @@ describe('FinalityProver', () => {
           its.change(height, { parentVoterSigData: flipped(headerAt(height).parentVoterSigData) });
       },
     });
+    // Where nodes have yet to tell the head, as after a start, blocks may be caught up with.
+    proving.head = 'unknown';
+    await proving.reaches(280);
+    expect(proving.status).toMatchObject({ reason: 'the head is not known yet', failed: undefined });
     await proving.reaches(280);
     expect(proving.status).toMatchObject({
       provenHeight: 277,

@@ -50,6 +50,6 @@ function isInNetwork(network: string, host: string): boolean {
 /** What a failed call says of the proxy. */
 export function wordsOf({ address, isUsed, variable }: Proxy, { host }: Pick<Endpoint, 'host'>): string {
   return isUsed
-    ? `it is reached through the proxy ${address} of ${variable}, which may not let it through; no_proxy=${host} goes around it`
+    ? `it is reached through the proxy ${address} of ${variable}, which may be down or refuse (its answer is in the log of level debug); no_proxy=${host} goes around it`
     : `${variable} names ${address}, but only http:// proxies can be used, so it was called directly`;
 }
