@@ -143,7 +143,7 @@ export function isFile(name) {
 export const maxLines = {
   'src/access': 5_531,
   'src/api': 9_799,
-  'src/app': 7_017,
+  'src/app': 7_022,
   'src/cli': 4_246,
   'src/collections': 3_724,
   'src/config': 1_121,

@@ -27,7 +27,7 @@ export interface HeldUp {
 
 /** What is asked of the daemon around the line. */
 export interface Surroundings extends Pick<IndexingParts, 'clock' | 'listener' | 'network'> {
-  readonly store: Pick<IndexingParts['store'], 'trouble'>;
+  readonly store: Pick<IndexingParts['store'], 'latestIndexedHeight' | 'meta' | 'trouble'>;
   readonly descriptors: Pick<Descriptors, 'trouble'>;
   readonly diskWatch: { pause(): string | undefined } | undefined;
 }

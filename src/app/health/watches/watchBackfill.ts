@@ -23,7 +23,12 @@ export function watchBackfill(
 ) {
   const { backfill, clock, logger, network, pace, queue, store } = parts;
   /** A range is the queue's as well as the store's. */
-  const around = queue ? { ...parts, store: { trouble: () => store.trouble?.() ?? queue.trouble() } } : parts;
+  const both = {
+    latestIndexedHeight: () => store.latestIndexedHeight(),
+    meta: () => store.meta(),
+    trouble: () => store.trouble?.() ?? queue?.trouble(),
+  };
+  const around = queue === undefined ? parts : { ...parts, store: both };
   const total = measureProgress({
     clock,
     source: {
