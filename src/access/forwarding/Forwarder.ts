@@ -129,23 +129,24 @@ export class Forwarder {
       const sent = metadataOf?.(name) ?? {};
       const startedMs = clock.monotonic();
       // It fails where the channel was closed while the call waited to be admitted.
-      const end = await send(node.connection, request, { admission, sent, sink, signal }).catch(
+      const { connection, turns } = node;
+      const end = await send(connection, request, { admission, sent, sink, signal, turns }).catch(
         (error: unknown) => {
           admission.over('other');
           throw error;
         },
       );
-      node.turns(end === 'answered', clock.monotonic() - startedMs);
+      if (end !== 'ended') turns.unanswered(startedMs);
       if (end !== 'lost') return 'ended';
       if (!isRepeatable) return 'lost';
     }
     return outcome;
   }
 
-  /** Ends the calls under way with UNAVAILABLE and takes no more. */
+  /** Takes no more calls. Those that are sent go on: their connections close with the last of them. */
   close(): void {
     this.#isClosed = true;
-    for (const { connection } of this.#nodes.values()) connection.cut();
+    for (const { connection } of this.#nodes.values()) connection.client.close();
   }
 
   /**
@@ -165,8 +166,8 @@ export class Forwarder {
   }
 
   #unused(endpoint: Endpoint): ForwardingNode {
-    const turns = addressTurns((turn) => {
-      node.connection.close();
+    const turns = addressTurns(this.#parts.clock, (turn) => {
+      node.connection.client.close();
       if (!this.#isClosed) node.connection = this.#open(endpoint, turn);
     });
     const node: ForwardingNode = { connection: this.#open(endpoint, 0), reaching: undefined, turns };
@@ -201,18 +202,19 @@ function send(
     sent,
     sink,
     signal,
+    turns,
   }: {
     readonly admission: Admission;
     readonly sent: NodeMetadata;
     readonly sink: ForwarderSink;
     readonly signal: AbortSignal;
+    readonly turns: AddressTurns;
   },
-): Promise<'answered' | 'unanswered' | 'lost'> {
+): Promise<'ended' | 'unanswered' | 'lost'> {
   return new Promise((resolve) => {
     const call = connection.channel.createCall(path, deadlineMs, null, null, null);
     let isAnswered = false;
     let isOver = false;
-    const begun = connection.begun();
     const over = (end: AdmissionEnd): void => {
       isOver = true;
       leave?.();
@@ -226,12 +228,13 @@ function send(
       const isSilent = !isAnswered && Object.keys(callStatus.metadata.getMap()).length === 0;
       const isLost = isSilent && CUT_OFF.has(callStatus.code);
       if (!isLost) sink.onEnd(callStatus);
-      resolve(isLost ? 'lost' : isSilent ? 'unanswered' : 'answered');
+      if (!isSilent) turns.heard();
+      resolve(isLost ? 'lost' : isSilent ? 'unanswered' : 'ended');
     };
     const cancel = (): void => {
       if (isOver) return;
       over('other');
-      resolve(isAnswered ? 'answered' : 'unanswered');
+      resolve(isAnswered ? 'ended' : 'unanswered');
       // After too many cancellations, a call with a deadline is left to run out instead: see `mayCancel`.
       if (connection.mayCancel() || isStream)
         call.cancelWithStatus(status.CANCELLED, 'cancelled by the client');
@@ -246,18 +249,17 @@ function send(
       onReceiveMetadata: (metadata) => {
         if (isOver) return;
         isAnswered = true;
+        turns.heard();
         sink.onMetadata(withoutSentValues(metadata, sent));
       },
       onReceiveMessage: (message: Buffer) => {
         if (isOver) return;
         isAnswered = true;
+        turns.heard();
         maskValues(message, sent);
         sink.onMessage(message);
       },
-      onReceiveStatus: (callStatus) => {
-        begun();
-        end(statusFor(callStatus, sent));
-      },
+      onReceiveStatus: (callStatus) => end(statusFor(callStatus, sent)),
     });
     call.sendMessageWithContext({}, question);
     call.halfClose();

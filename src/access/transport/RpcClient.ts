@@ -3,7 +3,7 @@ import { WireError } from '../../flow/index.js';
 import { abortReason, asError, type Clock } from '../../runtime/index.js';
 import { RpcChannel } from './channel/RpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
-import { addressTurns, type ChannelOptions } from './channel/connection.js';
+import { addressTurns, type AddressTurns, type ChannelOptions } from './channel/connection.js';
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
@@ -98,7 +98,7 @@ export class RpcClient {
   #gaveAtMs = -Infinity;
   /** Of the addresses of the node's name: the next connection goes to another one than the last that gave nothing. */
   #turn = 0;
-  readonly #onShared = addressTurns(() => this.#reconnect());
+  readonly #onShared: AddressTurns;
   /** Consecutive new channels on which nothing was answered either. */
   #reconnects = 0;
   #isClosed = false;
@@ -119,6 +119,7 @@ export class RpcClient {
       return openChannel?.(turned, parts) ?? new RpcChannel(turned, parts);
     };
     this.#shared = this.#openChannel();
+    this.#onShared = addressTurns(clock, () => this.#reconnect());
   }
 
   get inFlight(): number {
@@ -201,7 +202,7 @@ export class RpcClient {
       // Any other error was sent by the node itself, so its channel works.
       if (failure.kind === 'deadline') {
         // One on a connection of its own says nothing about the shared one.
-        if (!this.#isClosed && channel === this.#shared) this.#onShared(false, Infinity);
+        if (!this.#isClosed && channel === this.#shared) this.#onShared.unanswered(startedMs, 0);
       } else if (failure.kind === 'unavailable') this.#lost(method, failure.message);
       else this.#answered(method, channel);
       throw failure;
@@ -301,7 +302,7 @@ export class RpcClient {
     const owed = this.#owed.get(method);
     if (owed !== undefined) this.#owed.set(method, Math.max(0, owed - 1));
     if (channel !== this.#shared) return;
-    this.#onShared(true, 0);
+    this.#onShared.heard();
     this.#reconnects = 0;
   }
 

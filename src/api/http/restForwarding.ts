@@ -51,7 +51,7 @@ export interface RestNode extends ReturnType<typeof nodeConnections> {
  * How to connect to the node at this base address, to which the path of a request is appended: at another address of its
  * name first, after requests or handshakes were not answered.
  */
-export function nodeConnections(to: string) {
+export function nodeConnections(to: string, clock: Clock) {
   const base = new URL(to);
   let first = 0;
   const lookup: LookupFunction = (name, options, done) => {
@@ -64,11 +64,11 @@ export function nodeConnections(to: string) {
   const how = { lookup, autoSelectFamily: true };
   const keeping = { ...how, keepAlive: true, maxFreeSockets: MAX_IDLE_CONNECTIONS };
   const agent = base.protocol === 'https:' ? new TlsAgent(keeping) : new Agent(keeping);
-  const over = addressTurns((turn) => {
+  const turns = addressTurns(clock, (turn) => {
     first = turn;
     for (const kept of Object.values(agent.freeSockets)) for (const socket of kept ?? []) socket.destroy();
   });
-  return { base, how, agent, over };
+  return { base, how, agent, turns };
 }
 
 interface Asked {
@@ -92,7 +92,7 @@ export function restForwarding(
     readonly forwardingOff?: (() => string | undefined) | undefined;
   },
 ) {
-  const { agent, base, how, over } = node;
+  const { agent, base, how, turns } = node;
   const maxRequests = Math.min(MAX_REQUESTS, Math.ceil((node.maxSockets ?? Infinity) / 2));
   const counts = forwardCounter('rest', parts);
   /** Each ends a request in progress. */
@@ -130,7 +130,7 @@ export function restForwarding(
     const end = (outcome: ForwardedOutcome): void => {
       if (isOver) return;
       isOver = true;
-      over(hasResponse, parts.clock.monotonic() - startedMs);
+      if (!hasResponse) turns.unanswered(startedMs);
       silence.end();
       onBegun();
       cuts.delete(cut);
@@ -226,6 +226,7 @@ export function restForwarding(
       });
       opened.once('response', (from) => {
         hasResponse = true;
+        turns.heard();
         silence.moved();
         passBack(from);
       });

@@ -39,7 +39,7 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
   const restNode =
     forwardRest === undefined
       ? undefined
-      : { ...nodeConnections(forwardRest), metadata: restMetadata, maxSockets };
+      : { ...nodeConnections(forwardRest, dependencies.clock), metadata: restMetadata, maxSockets };
   const fileOf = pageFiles();
   const document = () =>
     openApiDocument(routes, { version, needsToken: (route) => server.guard.covers(costOf(route)) });

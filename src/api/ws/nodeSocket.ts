@@ -62,6 +62,7 @@ export function nodeSocket({
       let isOpen = false;
       socket.once('open', () => {
         isOpen = true;
+        node.turns.heard();
         if (isPaused) socket.pause();
         silence.begin(SILENCE_TIMEOUT_MS);
         resolve();
@@ -71,8 +72,10 @@ export function nodeSocket({
       socket.on('error', (error) => (why = failureOf(error) || ` (${error.message})`));
       socket.once('close', () => {
         silence.end();
-        node.over(isOpen, clock.monotonic() - startedMs);
-        if (!isOpen) reject(unreachable(why));
+        if (!isOpen) {
+          node.turns.unanswered(startedMs);
+          reject(unreachable(why));
+        }
         opening = undefined;
         if (current !== socket) return;
         current = undefined;

@@ -1,6 +1,7 @@
 import { promises as dns } from 'node:dns';
 import { once, type EventEmitter } from 'node:events';
 import { createServer } from 'node:http2';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it, vi } from 'vitest';
 import type { Forwarder } from '../../../src/access/index.js';
@@ -296,6 +297,21 @@ it('leaves an address of the name of a node behind which nothing answers: after 
   const signal = AbortSignal.timeout(1_200);
   expect(await to.call(SCRIPT, NOTHING, { signal })).toMatchObject({ code: status.CANCELLED });
   await until(async () => (await to.call(SCRIPT, Buffer.from('x'))).message.toString() === 'x');
+});
+
+it('stays at an address from which a stream still brings messages, whatever else goes unanswered there', async () => {
+  const events: RawHandler = (call) => {
+    const timer = setInterval(() => call.write(Buffer.from('event')), 100);
+    call.once('cancelled', () => clearInterval(timer));
+  };
+  const to = await forwardingTo(await RawNode.start({ [SCRIPT]: () => undefined, [EVENTS]: events }));
+  const stream = to.stream(EVENTS);
+  await firstOf(stream);
+  const deadline = Date.now() + 1_200;
+  await Promise.all([1, 2, 3].map(() => to.call(SCRIPT, NOTHING, { deadline })));
+  // A connection that is left ends its streams within a second.
+  expect(await Promise.race([endOf(stream), sleep(1_500)])).toBeUndefined();
+  stream.cancel();
 });
 
 describe('what the index does not have', () => {

@@ -56,6 +56,7 @@ export class RpcChannel {
    * each until its deadline.
    */
   readonly #abandoned = new Set<StreamCall>();
+  #calls = 0;
   #isClosed = false;
 
   constructor(options: ChannelOptions, dependencies: Parameters<OpenChannel>[1]) {
@@ -127,7 +128,7 @@ export class RpcChannel {
     if (this.#isClosed) return;
     this.#isClosed = true;
     for (const call of this.#abandoned) call.cancel();
-    this.#connection.close();
+    this.#closeWhenUnused();
   }
 
   #open(path: string, request: Buffer, deadline: number, sink: StreamSink): StreamCall {
@@ -137,7 +138,7 @@ export class RpcChannel {
     }
     const sent = this.#metadata();
     const call = this.#connection.channel.createCall(path, deadline, null, null, null);
-    const over = this.#connection.begun();
+    this.#calls += 1;
     let ended = false;
     call.start(metadataFor(sent), {
       onReceiveMetadata: () => undefined,
@@ -147,7 +148,8 @@ export class RpcChannel {
       onReceiveStatus: (callStatus) => {
         if (ended) return;
         ended = true;
-        over();
+        this.#calls -= 1;
+        this.#closeWhenUnused();
         sink.onEnd(shownStatus(callStatus, sent));
       },
     });
@@ -157,6 +159,10 @@ export class RpcChannel {
       read: () => call.startRead(),
       cancel: () => call.cancelWithStatus(status.CANCELLED, 'cancelled by the client'),
     };
+  }
+
+  #closeWhenUnused(): void {
+    if (this.#isClosed && this.#calls === 0) this.#connection.client.close();
   }
 }
 

@@ -17,7 +17,6 @@ const KEEPALIVE_TIMEOUT_MS = 20_000;
 const CANCELS = { burst: 500, perSecond: 20 };
 /** Wait before ending streams: if the connection broke, they have ended by then, each with its own status. */
 const DRAIN_AFTER_MS = 1_000;
-/** A call that its caller gave up earlier says nothing about the node. */
 const UNANSWERED_MS = 1_000;
 const UNANSWERED_BEFORE_TURN = 3;
 /** Longest text of one message of the gRPC library. */
@@ -63,31 +62,7 @@ export function openConnection(
   experimental.registerResolver('turned', TurnedAddresses);
   const client = new Client(`turned://${turn}/${endpoint.name}`, secrecy, clientOptions);
   const channel = client.getChannel();
-  let calls = 0;
-  let isClosing = false;
-  const closeWhenUnused = (): void => {
-    if (isClosing && calls === 0) client.close();
-  };
-  return {
-    channel,
-    mayCancel: cancelBudget(clock),
-    streams: drainWatch(channel, clock),
-    /** A call begins. Returns a function to call once, when it is over. */
-    begun: () => {
-      calls += 1;
-      return () => {
-        calls -= 1;
-        closeWhenUnused();
-      };
-    },
-    /** No further calls begin. Those under way go on: it closes with the last of them. */
-    close: () => {
-      isClosing = true;
-      closeWhenUnused();
-    },
-    /** Ends the calls under way, too, with UNAVAILABLE. */
-    cut: () => client.close(),
-  };
+  return { client, channel, mayCancel: cancelBudget(clock), streams: drainWatch(channel, clock) };
 }
 
 type ResolverOf = ConstructorParameters<Parameters<typeof experimental.registerResolver>[1]>;
@@ -125,17 +100,26 @@ class TurnedAddresses implements experimental.Resolver {
 
 export type AddressTurns = ReturnType<typeof addressTurns>;
 
-/** Calls back with the next turn when calls go unanswered in a row. Report each call to it. */
-export function addressTurns(onTurn: (turn: number) => void) {
+/** Calls back with the next turn when several calls in a row end without a sign of the node, which others had none of either. */
+export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
+  let heardAtMs = -Infinity;
   let unanswered = 0;
   let turn = 0;
-  return (isAnswered: boolean, tookMs: number): void => {
-    if (isAnswered) unanswered = 0;
-    else if (tookMs >= UNANSWERED_MS) unanswered += 1;
-    if (unanswered < UNANSWERED_BEFORE_TURN) return;
-    unanswered = 0;
-    turn += 1;
-    onTurn(turn);
+  return {
+    /** The node has given a sign. */
+    heard: (): void => {
+      heardAtMs = clock.monotonic();
+      unanswered = 0;
+    },
+    /** A call has ended without one. One that its caller gave up before `leastMs` says nothing about the node. */
+    unanswered: (begunAtMs: number, leastMs = UNANSWERED_MS): void => {
+      if (heardAtMs > begunAtMs || clock.monotonic() - begunAtMs < leastMs) return;
+      unanswered += 1;
+      if (unanswered < UNANSWERED_BEFORE_TURN) return;
+      unanswered = 0;
+      turn += 1;
+      onTurn(turn);
+    },
   };
 }
 
