@@ -9,10 +9,10 @@ const sharedPostgres = ['test/support/sharedPostgres.ts'];
 /** Tests by kind, each runnable alone: `vitest run --project unit`. */
 export default defineConfig({
   test: {
-    // Files beside each other, one more than there are processors, as most end-to-end tests wait now and then: no test
-    // asserts a speed, or takes a port that another one may be given (test/support/lastingPort.ts). With more, each only
-    // waits for the others, and what starts processes of its own drowns the machine.
-    maxWorkers: availableParallelism() + 1,
+    // Files beside each other, two more than there are processors, as most end-to-end tests wait now and then: no test
+    // asserts a speed, or takes a port that another one may be given (test/support/lastingPort.ts). One fewer leaves a sixth
+    // of two processors idle. With more, each only waits for the others.
+    maxWorkers: availableParallelism() + 2,
     projects: [
       { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false } },
       { test: { name: 'simulation', include: ['test/simulation/**/*.test.ts'], testTimeout: 180_000 } },
