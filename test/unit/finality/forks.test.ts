@@ -76,6 +76,24 @@ describe('blocks that do not fit', () => {
       },
     );
 
+    it('asks others before a node that was late before, whose silence would pass for a yes', async () => {
+      const { world, reading } = reads({ window: 10 }, 'liar', 'late', 'honest');
+      const lacks = (method: string, height: number) =>
+        method === CALL && height >= 102 ? ('not_found' as const) : undefined;
+      for (const name of ['late', 'honest']) world.node(name).says = lacks;
+      await reading.moveHead(102, 2_000);
+      expect(reading.available()).toEqual([101, 102]);
+      world.node('honest').says = () => undefined;
+      world.node('liar').says = (method, height) =>
+        method === STREAM && height === 103 ? { block: world.strayed(103), status: 'finalized' } : undefined;
+      await reading.moveHead(103);
+      for (let at = 0; at < 10; at += 1) {
+        expect([undefined, world.chain.idAt(103)]).toContain(reading.idAt(103));
+        await world.clock.advance(100);
+      }
+      expect(world.node('honest').count(CALL, 103)).toBeGreaterThan(0);
+    });
+
     it('blames nobody while one node stands against one that cannot be heard', async () => {
       const { world, reading } = reads({ window: 10 }, 'a', 'foreign', 'dead');
       world.gives('foreign', world.strayed(102));
