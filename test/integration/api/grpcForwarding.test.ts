@@ -1,6 +1,6 @@
 import { promises as dns } from 'node:dns';
 import { once, type EventEmitter } from 'node:events';
-import { createServer } from 'node:http2';
+import { createServer, type Http2Session } from 'node:http2';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it, vi } from 'vitest';
@@ -286,7 +286,9 @@ it('leaves an address of the name of a node behind which nothing answers: after 
   const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue(addresses as never);
   atEnd(() => lookup.mockRestore());
   const to = await forwardingTo({ endpoint: `two.test:${node.port}` });
+  const left = new Set<Http2Session | undefined>();
   const mute = createServer().listen({ host: '127.0.0.2', port: node.port });
+  mute.on('stream', ({ session }, headers) => headers[':path'] === SCRIPT && left.add(session));
   await once(mute, 'listening');
   atEnd(() => void mute.close());
 
@@ -297,6 +299,8 @@ it('leaves an address of the name of a node behind which nothing answers: after 
   const signal = AbortSignal.timeout(1_200);
   expect(await to.call(SCRIPT, NOTHING, { signal })).toMatchObject({ code: status.CANCELLED });
   await until(async () => (await to.call(SCRIPT, Buffer.from('x'))).message.toString() === 'x');
+  expect(left.size).toBe(1);
+  await until(() => [...left].every((session) => session?.destroyed));
 });
 
 it('stays at an address from which a stream still brings messages, whatever else goes unanswered there', async () => {

@@ -100,7 +100,7 @@ class TurnedAddresses implements experimental.Resolver {
 
 export type AddressTurns = ReturnType<typeof addressTurns>;
 
-/** Calls back with the next turn when several calls in a row end without a sign of the node, which others had none of either. */
+/** Calls back with the next turn after several calls in a row without a sign of the node, on them or beside them. */
 export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
   let heardAtMs = -Infinity;
   let unanswered = 0;
@@ -111,7 +111,7 @@ export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
       heardAtMs = clock.monotonic();
       unanswered = 0;
     },
-    /** A call has ended without one. One that its caller gave up before `leastMs` says nothing about the node. */
+    /** A call has ended without one. If its caller gave up before `leastMs`, that says nothing about the node. */
     unanswered: (begunAtMs: number, leastMs = UNANSWERED_MS): void => {
       if (heardAtMs > begunAtMs || clock.monotonic() - begunAtMs < leastMs) return;
       unanswered += 1;

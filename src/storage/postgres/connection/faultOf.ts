@@ -28,7 +28,7 @@ const ADVICE: readonly (readonly [said: RegExp, kind: StorageErrorKind, advice: 
   [
     /^(?:42|3F).*\bflow_jobs\b/,
     'not_a_store',
-    'The tables of the queue are gone or others: remove what is left of its schema, flow_jobs, and start again, which makes them anew.',
+    'Tables of the queue are missing or changed. Drop what is left of its schema, flow_jobs, and start again: a start creates them.',
   ],
   [/^3D/, 'missing', 'Create the database first (createdb), or check its name.'],
   [/^XX00[12]/, 'io', 'The database files are damaged. Restore the database from a copy.'],
