@@ -2,8 +2,8 @@ import type { DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
 import type { StatusDocument } from '../../src/api/index.js';
 import { atEnd, devnetForTest, scratchDirectory, startArguments, startDaemon } from '../support/daemons.js';
 import type { RunningDaemon } from '../support/daemons.js';
-import type { Chromium } from './Chromium.js';
-import { StatusPage } from './StatusPage.js';
+import type { Browser } from 'playwright-core';
+import { BrowserPage } from './BrowserPage.js';
 
 export type Scene = (stage: Stage) => Promise<void>;
 
@@ -12,17 +12,17 @@ export function holds(what: string): void {
 }
 
 export class Stage {
-  readonly browser: Chromium;
+  readonly browser: Browser;
   readonly screenshots: string | undefined;
 
-  constructor(browser: Chromium, screenshots: string | undefined) {
+  constructor(browser: Browser, screenshots: string | undefined) {
     this.browser = browser;
     this.screenshots = screenshots;
   }
 
-  /** A status page, which is to have nothing to complain of at the end of the scene. */
-  async page(url: string): Promise<StatusPage> {
-    const page = new StatusPage(await this.browser.open(url), url, this.screenshots);
+  /** A page of the daemon, which is to have nothing to complain of at the end of the scene. */
+  async page(url: string): Promise<BrowserPage> {
+    const page = await BrowserPage.open(this.browser, url, this.screenshots);
     atEnd(() => page.neverComplained());
     return page;
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { RestNode, type RunningDaemon } from '../support/daemons.js';
 import { streamTopics } from '../support/streamedTopics.js';
-import type { Page } from './Chromium.js';
+import { BrowserPage } from './BrowserPage.js';
 import { holds, type Scene, type Stage } from './Stage.js';
 
 const ROOT = 1_000;
@@ -72,7 +72,7 @@ async function restNode(): Promise<RestNode> {
   return node;
 }
 
-async function mayDoEverything(page: Page, daemon: RunningDaemon, who: string): Promise<void> {
+async function mayDoEverything(page: BrowserPage, daemon: RunningDaemon, who: string): Promise<void> {
   const webSocketUrl = `${daemon.apiUrl.replace('http', 'ws')}/v1/ws`;
   const blocks = await page.run<Fetched>(fetching(`${daemon.apiUrl}/v1/blocks?height=${ROOT}`));
   assert.equal(blocks.status, 200, JSON.stringify(blocks));
@@ -108,7 +108,7 @@ async function mayDoEverything(page: Page, daemon: RunningDaemon, who: string): 
   holds(`${who} subscribes to blocks, and to what the node has, over WebSocket`);
 }
 
-async function mayDoNothing(page: Page, daemon: RunningDaemon, node: RestNode): Promise<void> {
+async function mayDoNothing(page: BrowserPage, daemon: RunningDaemon, node: RestNode): Promise<void> {
   const seen = node.seen.length;
   for (const [url, init] of [
     [`/v1/blocks?height=${ROOT}`, '{}'],
@@ -132,8 +132,8 @@ export const crossOrigin: Scene = async (stage) => {
   const node = await restNode();
   const [named, other] = [await pageOrigin(), await pageOrigin()];
   const open = await daemonFor(stage, node);
-  await mayDoEverything(await browser.open(other), open, 'a page of any origin');
+  await mayDoEverything(await BrowserPage.open(browser, other), open, 'a page of any origin');
   const restricted = await daemonFor(stage, node, '--api-cors-origin', named);
-  await mayDoEverything(await browser.open(named), restricted, 'a page of a named origin');
-  await mayDoNothing(await browser.open(other), restricted, node);
+  await mayDoEverything(await BrowserPage.open(browser, named), restricted, 'a page of a named origin');
+  await mayDoNothing(await BrowserPage.open(browser, other), restricted, node);
 };

@@ -18,7 +18,7 @@ export const full: Scene = async (stage) => {
     /Proven final\s+158,000,000\s+rests on your checkpoint 137,390,146, 8a8a8a8a8a8a8a8a…/,
   );
   await page.isFine('full');
-  await page.page.run("for (const each of document.querySelectorAll('details')) each.open = true;");
+  await page.run("for (const each of document.querySelectorAll('details')) each.open = true;");
   await page.isFine('full-unfolded');
 };
 

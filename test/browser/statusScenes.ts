@@ -5,7 +5,6 @@ import { devnetForTest, eventually, lastingPort, scratchDirectory } from '../sup
 import { startArguments, startDaemon } from '../support/daemons.js';
 import { servedBelow } from '../support/prefixProxy.js';
 import { TestSecrets } from '../support/secretFiles.js';
-import { lookAt } from './looks.js';
 import { holds, type Scene } from './Stage.js';
 
 const bodies = ['GetFullCollectionByID', 'GetCollectionByID', 'GetTransaction'];
@@ -61,7 +60,7 @@ const filling: Scene = async (stage) => {
   const labels = (await page.strip()).map((label) => label.replace(/^.*: /, ''));
   for (const kind of ['being filled in', 'planned', 'not indexed, not planned', 'indexed'])
     assert.ok(labels.includes(kind), `${kind} is among ${labels.join(', ')}`);
-  await page.page.run("document.querySelector('.panel details').open = true;");
+  await page.run("document.querySelector('.panel details').open = true;");
   await page.says(/^Heights 5\d,\d{3} to 60,000 /m);
   await page.isFine('filling-in');
 };
@@ -79,9 +78,9 @@ const stuck: Scene = async (stage) => {
   await page.says('Not ready', 'upstream_refusing', 'Oldest missing collection', 'no disk', 'held up, see');
   await page.isFine('stuck');
   // The link of the oldest missing collection opens its explanation.
-  await page.page.run("document.querySelector('.oldest a').click();");
+  await page.page.click('.oldest a');
   await page.says('fetching', '"attempts"');
-  assert.match(await page.page.run("return document.querySelector('.found').innerText;"), /no disk/);
+  assert.match(await page.page.innerText('.found'), /no disk/);
   await page.isFine('found-missing');
 };
 
@@ -161,7 +160,7 @@ const found: Scene = async (stage) => {
   await page.says('Ready');
   await page.enter('#find', '1,23');
   await page.says('indexed', '/lookup/block/123', '"summary"');
-  await page.page.run("document.querySelector('pre').remove();");
+  await page.run("document.querySelector('pre').remove();");
   await page.enter('#find', '');
   await page.says('"summary"');
   holds('what is looked for again is asked for again');
@@ -169,16 +168,15 @@ const found: Scene = async (stage) => {
     readonly body: { readonly collections: readonly { readonly collection_id: string }[] };
   };
   const id = body.collections[0]?.collection_id ?? '';
-  await page.page.run(`location.hash = '#find=${id}';`);
+  await page.run(`location.hash = '#find=${id}';`);
   await page.says(`/lookup/collection/${id}`);
   await page.isFine('found');
-  await page.page.run('history.back();');
+  await page.page.goBack();
   await page.says('/lookup/block/123');
-  await page.page.run("location.hash = '#find=100%';");
+  await page.run("location.hash = '#find=100%';");
   await page.says('100%', /refuses/);
-  const close = "[...document.querySelectorAll('button')].find((each) => each.innerText === 'Close')";
-  await page.page.run(`${close}.click();`);
-  assert.equal(await page.page.run("return document.querySelectorAll('.found').length;"), 0);
+  await page.page.getByRole('button', { name: 'Close' }).click();
+  assert.equal(await page.page.locator('.found').count(), 0);
   holds('what is looked for stands in the address: links, the back button and Close work');
 };
 
@@ -220,11 +218,10 @@ const guarded: Scene = async (stage) => {
 
   await page.enter('#token', TOKEN);
   await page.says(/\bReady\b/, /Latest indexed\s+\d{3}/);
-  const forms = await page.page.run("return document.querySelectorAll('#token').length;");
-  assert.equal(forms, 0, 'the page still asks for the token');
-  await page.page.run("location.hash = '#find=123';");
+  assert.equal(await page.page.locator('#token').count(), 0, 'the page still asks for the token');
+  await page.run("location.hash = '#find=123';");
   await page.says('/lookup/block/123', '"summary"');
-  await page.page.go(daemon.apiUrl);
+  await page.page.goto(daemon.apiUrl);
   await page.says(/\bReady\b/);
   holds('the page asks for the token that the daemon wants, says that another is wrong, and keeps it');
 };
@@ -237,17 +234,17 @@ const prefix: Scene = async (stage) => {
   const url = await servedBelow('/flow/mainnet', { port: Number(port) });
   const page = await stage.page(`${url}/`);
   await page.says('Ready', '1 of 1 healthy', /Latest indexed\s+\d{3}/);
-  await page.page.run("location.hash = '#find=123';");
+  await page.run("location.hash = '#find=123';");
   await page.says('/lookup/block/123', '"summary"');
-  const links = await page.page.run<string[]>('return [...document.links].map(({ href }) => href);');
+  const links = await page.run<string[]>('return [...document.links].map(({ href }) => href);');
   assert.ok(links.length > 4, `the page has ${links.length} links`);
   for (const link of links) {
     assert.ok(link.startsWith(`${url}/`), `${link} leads out of ${url}`);
     assert.equal((await fetch(link)).status, 200, link);
   }
-  await page.page.go(`${url}/docs`);
+  await page.page.goto(`${url}/docs`);
   await page.says('HTTP routes', 'GET /v1/blocks');
-  await page.page.go(await page.page.run<string>('return document.links[0].href;'));
+  await page.page.locator('a').first().click();
   await page.says('Ready');
   holds('behind a path prefix the page loads, fills and links');
 };
@@ -273,14 +270,11 @@ const fed: Scene = async (stage) => {
 
 const docs: Scene = async (stage) => {
   const { daemon } = await stage.daemon({ startHead: 20, paused: true });
-  const page = await stage.browser.open(`${daemon.apiUrl}/docs`);
-  const text = await page.run<string>('return document.body.innerText;');
-  assert.ok(text.includes('GET /v1/blocks/{id}/payload'), text);
-  assert.deepEqual(page.complaints, []);
-  const asked = page.requested.filter((url) => !url.startsWith('data:'));
-  assert.deepEqual(asked, [`${daemon.apiUrl}/docs`, `${daemon.apiUrl}/page/style.css`]);
-  await lookAt(page, 'docs', stage.screenshots);
-  const linked = await stage.browser.open(`${daemon.apiUrl}/docs#Block`);
+  const page = await stage.page(`${daemon.apiUrl}/docs`);
+  await page.says('GET /v1/blocks/{id}/payload');
+  assert.deepEqual(page.requested, [`${daemon.apiUrl}/docs`, `${daemon.apiUrl}/page/style.css`]);
+  await page.isFine('docs');
+  const linked = await stage.page(`${daemon.apiUrl}/docs#Block`);
   assert.equal(await linked.run("return document.querySelector('#Block').parentElement.open;"), true);
   holds('/docs renders with nothing loaded from elsewhere, axe finds nothing, and links open what they name');
 };
