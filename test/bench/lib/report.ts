@@ -14,7 +14,6 @@ export interface Figure {
   readonly unit?: string;
   readonly atLeast?: number;
   readonly atMost?: number;
-  readonly on?: string;
 }
 
 export function atLeast(least: number, what: string, value: number, unit?: string): Figure {
@@ -45,6 +44,8 @@ export interface Report extends Findings {
   /** What is measured, against what, and how; plain sentences. */
   readonly about: string;
   readonly command: string;
+  /** What ran beside it: "0.1 of 2 processors used by others". */
+  readonly beside: string;
 }
 
 export interface Effort {
@@ -71,14 +72,11 @@ export async function bench(
   });
   const { quick } = values;
   const rounds = Number(values.rounds ?? (quick ? QUICK_ROUNDS : ROUNDS));
-  const measuredOn = watchOthers();
-  const { tables, figures } = await measure({ quick, rounds });
-  const on = measuredOn();
+  const othersUsed = watchOthers();
+  const findings = await measure({ quick, rounds });
   const script = basename(process.argv[1] ?? '', '.ts');
-  const report: Report = {
-    ...{ title, about, command: `npm run bench -- --only ${script}`, tables },
-    figures: figures.map((figure) => ({ ...figure, on })),
-  };
+  const command = `npm run bench -- --only ${script}`;
+  const report: Report = { title, about, command, beside: othersUsed(), ...findings };
   if (values.json !== undefined) writeFileSync(values.json, JSON.stringify(report));
   process.stdout.write(`\n${title}\n${about}\n\n`);
   for (const table of report.tables) process.stdout.write(`${formatTable(table)}\n`);
@@ -89,15 +87,14 @@ export async function bench(
 /** Of /proc; the same on every Linux. */
 const TICKS_PER_SECOND = 100;
 
-/** The function that comes back says what has run beside the bench: "2 processors, 0.1 of them for others, Node.js v24.0.0". */
+/** The function that comes back says what has run beside the bench. */
 function watchOthers(): () => string {
   const before = ticksOfOthers();
   const startedAtMs = performance.now();
   return () => {
     const ticks = ((performance.now() - startedAtMs) / 1000) * TICKS_PER_SECOND;
     const others = Math.max(0, (ticksOfOthers() - before) / ticks).toFixed(1);
-    const used = others === 'NaN' ? 'others not known' : `${others} of them for others`;
-    return `${availableParallelism()} processors, ${used}, Node.js ${process.version}`;
+    return `${others === 'NaN' ? 'an unknown share' : others} of ${availableParallelism()} processors used by others`;
   };
 }
 
@@ -150,14 +147,11 @@ export function mediansTable(
 export function formatFigures(figures: readonly Figure[], title = 'Against the targets'): string {
   return formatTable({
     title,
-    columns: ['figure', 'measured', 'target', '', 'on'],
-    rows: figures.map((figure) => [
-      figure.what,
-      withUnit(figure.value, figure.unit),
-      targetOf(figure),
-      verdictOf(figure),
-      figure.on ?? '',
-    ]),
+    columns: ['figure', 'measured', 'target', ''],
+    rows: figures.map((figure) => {
+      const { what, value, unit } = figure;
+      return [what, withUnit(value, unit), targetOf(figure), verdictOf(figure)];
+    }),
   });
 }
 
@@ -197,6 +191,32 @@ export interface Measured {
 
 const SEAL = /\n<!-- sha3-256 of all the above: ([0-9a-f]{64}) -->\n$/;
 
+/** What an operator asks first: a figure, or a row of a table with the column. */
+const IN_SHORT = [
+  ['catching up with execution data, blocks of 50 transactions', 'product, EDI only', 'heights/s'],
+  ['the same by requests alone', 'product, requester only', 'heights/s'],
+  ['catching up with empty blocks', 'product, EDI only, empty blocks', 'heights/s'],
+  ['memory of its own while catching up', 'anonymous memory while catching up', ''],
+  [
+    'at the tip: from the moment a node has all of a block until ours can be read, p50',
+    'tip, fresh blocks, late, p50',
+    '',
+  ],
+  ['the same, p99', 'tip, fresh blocks, late, p99', ''],
+  ['transactions read by id over HTTP, 16 at once', 'transaction, 16 at once', 'HTTP reads/s'],
+  ['from the start to the first answer', 'start to serving, /readyz', ''],
+] as const;
+
+function inShort(reports: readonly Report[]): string[][] {
+  return IN_SHORT.flatMap(([name, what, column]) => {
+    const figure = reports.flatMap(({ figures }) => figures).find((each) => each.what === what);
+    if (figure !== undefined) return [[name, withUnit(figure.value, figure.unit)]];
+    const table = reports.flatMap(({ tables }) => tables).find(({ columns }) => columns.includes(column));
+    const cell = table?.rows.find(([row]) => row === what)?.[table.columns.indexOf(column)];
+    return cell === undefined ? [] : [[name, `${cell} ${column}`]];
+  });
+}
+
 /** docs/performance.md, sealed: a figure that was changed by hand is found. It names the `absent`, which have yet to be run. */
 export async function performancePage(
   measured: readonly Measured[],
@@ -204,31 +224,32 @@ export async function performancePage(
   style: Options,
 ): Promise<string> {
   const reports = measured.map(({ report }) => report);
-  const sections = measured.map(({ report: { title, about, command, tables, figures }, ...machine }) =>
-    [
-      `## ${title}`,
-      about,
-      `\`${command}\` on ${machine.date}, ${machine.processors}, ${machine.memoryGiB} GiB of memory, ${machine.system}, ` +
-        `Node.js ${machine.node}.`,
-      ...tables.map((table) => formatTable({ ...table, title: `**${table.title}**` })),
-      ...(figures.length === 0 ? [] : [formatFigures(figures, '**Against the targets**')]),
-    ].join('\n\n'),
+  const sections = measured.map(
+    ({ report: { title, about, command, beside, tables, figures }, ...machine }) =>
+      [
+        `## ${title}`,
+        about,
+        `\`${command}\` on ${machine.date}, ${machine.processors}, ${machine.memoryGiB} GiB of memory, ${machine.system}, ` +
+          `Node.js ${machine.node}; ${beside}.`,
+        ...tables.map((table) => formatTable({ ...table, title: `**${table.title}**` })),
+        ...(figures.length === 0 ? [] : [formatFigures(figures, '**Against the targets**')]),
+      ].join('\n\n'),
   );
+  const held = reports.flatMap(({ figures }) => figures).filter((figure) => targetOf(figure) !== '');
   const page = `# Performance
 
 <!-- Written by \`npm run bench -- --write\`: run that again, and edit nothing here. -->
 
+What a daemon needs is told in [sizing](sizing.md). How fast it is, in short:
+
+${formatTable({ title: '', columns: ['what', 'measured'], rows: inShort(reports) })}
+
 Measured with \`npm run bench -- --write\`; each section says when and on what. Simulated access node, daemon and bench share these processors. The product and
 its limit take turns within one run, and the medians of their ratios are shown: ratios carry over to other machines,
 absolute figures are orders of magnitude. How the choices behind these figures were made is told in
-[decisions](decisions/README.md), and why some targets are missed in [missed targets](missed-targets.md).${
+[decisions](decisions/README.md). Of ${held.length} targets ${held.filter((figure) => !isMet(figure)).length} are missed, and [missed targets](missed-targets.md) tells why.${
     absent.length === 0 ? '' : ` Not run in full yet: ${absent.join(', ')}.`
   }
-
-${formatFigures(
-  reports.flatMap((report) => report.figures),
-  '## All figures',
-)}
 
 ${sections.join('\n\n')}
 `;
