@@ -268,6 +268,19 @@ describe('ids of results', () => {
     expect(prove(changed)).toMatchObject({ kind: 'refused', reason: 'payload' });
   });
 
+  it('are found whichever of the receipts they are of', () => {
+    const ids = Array.from({ length: 6 }, (_, index) => Buffer.alloc(32, `result ${index}`).toString('hex'));
+    const Receipts = ids.map((ResultID) => ({ ...receipts[0], ResultID }));
+    fc.assert(
+      fc.property(fc.subarray(ids), (held) => {
+        // Of a result of no bytes nothing can be hashed.
+        const payload = { ...block.payload, Receipts, Results: held.map(() => ({})) };
+        expect(prove(fullBlockMessage(sealedBlock('H8P8', { ...block, payload }, held))).kind).toBe('proven');
+      }),
+      { numRuns: 30 },
+    );
+  });
+
   it('are tried in a bounded number of ways', () => {
     const many = Array.from({ length: 40 }, (_, index) => ({
       ...receipts[0],
