@@ -37,8 +37,7 @@ await bench(
       'daemon and, as the limit, a server that is grpc-js with the bytes of every answer in a map. During catch-up: 1,000 reads per second ' +
       'offered by the clock, half transactions, half whole collections; latency counts from the moment a read is due. The first ' +
       'four seconds of a daemon, while its code is compiled, are a column of their own. Paced: the node gives 300 heights per second. Full speed: it gives what the daemon takes, and daemon, node and ' +
-      'client share the processors. Followers: half over server-sent events, half over gRPC, each on a connection of its own; latency ' +
-      'counts from the moment the node hands the last message of a height to its gRPC. Main thread: its processor time as the kernel counts it.',
+      'client share the processors. Main thread: its processor time as the kernel counts it.',
   },
   async ({ quick, rounds }) =>
     together(
