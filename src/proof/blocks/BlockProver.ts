@@ -105,9 +105,8 @@ export class BlockProver {
   #refusal(form: HeaderForm, header: FullHeader, block: FullBlock): Refusal | undefined {
     const { bytes } = block;
     const same = (a: Span, b: Span): boolean => sameBytes(bytes, a, b);
-    if (header.id.length > 0 && !same(header.id, block.id)) {
+    if (header.id.length > 0 && !same(header.id, block.id))
       return refused('id', 'its id is not the one of its header');
-    }
     if (bytes.toString('latin1', ...range(header.chainId)) !== this.#chainId) {
       return refused('chain', `it is not of the chain ${this.#chainId}`);
     }
@@ -121,9 +120,8 @@ export class BlockProver {
     if (!block.signatures.every((signature) => same(signature, header.parentVoterSigData))) {
       return refused('copy', 'its signature is not the one of its header');
     }
-    if (form === 'H8' && timestamp.nanos % NANOS_PER_MILLI !== 0) {
+    if (form === 'H8' && timestamp.nanos % NANOS_PER_MILLI !== 0)
       return refused('ambiguous', 'its time has parts of a millisecond, which its id does not cover');
-    }
     return undefined;
   }
 
