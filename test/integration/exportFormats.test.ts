@@ -229,7 +229,6 @@ describe('a directory', () => {
 
   it.each([
     [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
-    [['--output', 'x', '--format', 'csv', '--from', '1', '--to', '5'], /is below the first indexed height/],
     [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
     [['--role', 'payer'], /Add --account ADDRESS\.$/],
     [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],

@@ -68,15 +68,6 @@ describe('/events', () => {
     expect(again.status).toBe(200);
   });
 
-  it('tells of another block just below what is indexed, which the first block names', async () => {
-    const parent = chain[0]!.block.parentId;
-    const after = async (id: string) =>
-      (await EventReader.open(`${served.url}/events`, { 'last-event-id': `99-${id}` })).first(2);
-    const rewind = { id: `99-${parent}`, event: 'rewind', data: { height: 99, block_id: parent } };
-    expect(await after(idOf('old'))).toMatchObject([rewind, { id: idAt(100) }]);
-    expect(await after(parent)).toMatchObject([{ id: idAt(100) }, { id: idAt(101) }]);
-  });
-
   it('ends where the caller ends its side, as one does who has left', async () => {
     const socket = (await openSocket(served.port)).resume();
     socket.end('GET /events HTTP/1.1\r\nHost: x\r\n\r\n');

@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator, startDevnet } from '../../../src/devnet/index.js';
-import type { DevnetHandle, DevnetMethod, DevnetOptions } from '../../../src/devnet/index.js';
+import type { DevnetMethod, DevnetOptions } from '../../../src/devnet/index.js';
 import type { FaultCondition, FaultEffect } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
-import { atEnd, GrpcProbe, refusal, VirtualClock } from '../../support/index.js';
+import { atEnd, GrpcProbe, refusal } from '../../support/index.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 
 const ROOT = 1_000;
 const HEAD = 1_400;
 
-async function start(options: DevnetOptions = {}, parts?: Parameters<typeof startDevnet>[1]) {
+async function start(options: DevnetOptions = {}) {
   const usual = { seed: 3, rootHeight: ROOT, startHead: HEAD, paused: true, sealedLag: 5 };
-  const devnet = await devnetForTest({ ...usual, ...options }, parts);
+  const devnet = await devnetForTest({ ...usual, ...options });
   const client = new GrpcProbe(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
   atEnd(() => client.close());
   return { devnet, client };
@@ -130,48 +130,5 @@ describe('streams', () => {
     ] as const)
       expect(await client.take(method, from, 1)).toMatchObject([{ block_height: String(first) }]);
     expect((await client.drain(method, { ...byHeight, ...byId })).end.code).toBe('INVALID_ARGUMENT');
-  });
-});
-
-describe('flow control', () => {
-  const many: DevnetOptions = { rootHeight: 0, profile: 'dense', startHead: 100_000 };
-
-  /**
-   * A stream whose reader takes one message and then no more, once the pipes between the two are full and nothing moves.
-   * (A grpc-js client honours back-pressure from its first read on, not before.)
-   */
-  async function clogged(devnet: DevnetHandle, client: GrpcProbe) {
-    const call = client.stream(executionData, { start_block_height: 1 });
-    call.on('error', () => undefined);
-    atEnd(() => call.cancel());
-    const iterator = call[Symbol.asyncIterator]() as AsyncIterator<{ block_height: string }, undefined>;
-    await iterator.next();
-    let sent = -1;
-    let unmovedPolls = 0;
-    const isStill = (): boolean => {
-      unmovedPolls = sent === devnet.node.requests.highestHeightSent ? unmovedPolls + 1 : 0;
-      sent = devnet.node.requests.highestHeightSent;
-      return unmovedPolls >= 5;
-    };
-    await expect.poll(isStill, { interval: 100, timeout: 20_000 }).toBe(true);
-    return { call, next: async () => (await iterator.next()).value?.block_height };
-  }
-
-  it('prepares nothing ahead of a reader that takes nothing, and cuts it off after too long', async () => {
-    const clock = new VirtualClock();
-    const { devnet, client } = await start({ ...many, sendTimeoutMs: 30_000 }, { clock });
-    const { call, next } = await clogged(devnet, client);
-    expect(devnet.node.requests.highestHeightSent).toBeLessThan(500);
-    const ended = new Promise<number>((resolve) => call.on('status', ({ code }) => resolve(code)));
-    await clock.advance(29_999);
-    expect(devnet.openStreams()).toBe(1);
-    await clock.advance(1);
-    expect(devnet.openStreams()).toBe(0);
-    // What was under way arrives, and then the verdict.
-    const readAll = async (): Promise<void> => {
-      while ((await next()) !== undefined);
-    };
-    await expect(readAll()).rejects.toThrow(/timeout sending response/);
-    expect(await ended).toBe(4);
   });
 });

@@ -106,20 +106,6 @@ describe('precedence', () => {
       expect(() => origins(wrong), wrong).toThrow(/--api-cors-origin/);
     expect(() => origins('none', 'http://a')).toThrow(/none alone/);
   });
-
-  it('freezes what it gives, however deep', () => {
-    const open: string[] = [];
-    const walk = (value: unknown, path: string): void => {
-      if (typeof value !== 'object' || value === null) return;
-      if (!Object.isFrozen(value)) open.push(path);
-      for (const [key, inner] of Object.entries(value)) walk(inner, `${path}.${key}`);
-    };
-    const flags = { accessNodes: ['a:1', 'b:2'], 'edi.nodes': ['c:3'] };
-    walk(load(), 'default');
-    walk(load({ flags }), 'flags');
-    walk(load({ file: { accessNodes: ['a:1'], edi: { nodes: ['b:2'] } } }), 'file');
-    expect(open).toEqual([]);
-  });
 });
 
 describe('refusals', () => {

@@ -133,22 +133,6 @@ describe('scripted faults', () => {
     expect(new Set(await outcomes(rule, new Array<number>(30).fill(7)))).toEqual(new Set('as'));
   });
 
-  it('wait, and give up waiting when the caller does', async () => {
-    const { calls, clock } = makeNode({ faults: [{ method: 'Ping', fault: 'latency', delayMs: 50 }] });
-    const caller = new AbortController();
-    const ownCall = { signal: caller.signal, connection: { reset: () => undefined } };
-    let isAnswered = false;
-    const answer = calls.answer('Ping', {}, ownCall).then(() => (isAnswered = true));
-    await clock.advance(49);
-    expect(isAnswered).toBe(false);
-    await clock.advance(1);
-    await answer;
-    const second = calls.answer('Ping', {}, ownCall);
-    caller.abort(new Error('gone'));
-    await expect(second).rejects.toThrow('gone');
-    expect(clock.pendingTimers).toBe(0);
-  });
-
   it('can be replaced, and are checked then as well', async () => {
     const { node, calls } = makeNode({ faults: [failing] });
     node.setFaults([]);
