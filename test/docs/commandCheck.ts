@@ -49,7 +49,7 @@ async function complaintsAgainstCommand(words: readonly string[]): Promise<strin
   }
   if (program === 'npx' && first === 'tsx') return complaintsAgainstFile(rest[1] ?? '', rest.slice(2));
   if (program === 'npm') return complaintsAgainstNpm(rest);
-  // A debugger, which test/e2e/profiling.test.ts plays.
+  // The debugger of Node.js.
   if (program === 'node' && first === 'inspect') return [];
   if (program === 'node') {
     const at = rest.findIndex((word) => /\.m?js$/.test(word));

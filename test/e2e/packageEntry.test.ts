@@ -116,7 +116,6 @@ function packagesOf(file: string, lazily = false, seen = new Set<string>()): str
   return [...new Set(packages)].sort();
 }
 
-/** What it does: test/packaging/dockerfile.test.ts. */
 it('has an image of its own version', () => {
   expect(readFileSync(join(root, 'Dockerfile'), 'utf8')).toContain(`ARG VERSION=${version}\n`);
 });

@@ -100,7 +100,6 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     expect(await daemon.program.stop()).toBe(0);
   });
 
-  /** It is written as soon as it can be: test/unit/app/controlSocket.test.ts. */
   it('where its record cannot be written, of which it warns once, there is no file to reload at SIGHUP, and none of its files can be removed', async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
     const dataDir = scratchDirectory();

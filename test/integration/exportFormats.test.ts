@@ -61,7 +61,6 @@ const micros = (rfc3339: unknown): string => {
 };
 
 describe('files of other formats', () => {
-  // That they hold what the lines hold: valuesAcrossOutputs.test.ts.
   it('Parquet has the types that queries want', async () => {
     const { directory, manifest } = await exported('--format', 'parquet', '--compress', 'gzip');
     const from = `from '${directory}/transactions/*.parquet'`;

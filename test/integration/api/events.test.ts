@@ -18,7 +18,6 @@ beforeEach(async () => {
   served = await serve();
 });
 
-/** What it promises as every stream does: streams.test.ts. */
 describe('/events', () => {
   it('tells of every height what is indexed of it', async () => {
     const reader = await EventReader.open(`${served.url}/events?from=114`);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { ChainGenerator, startDevnet } from '../../../src/devnet/index.js';
-import type { DevnetMethod, DevnetOptions } from '../../../src/devnet/index.js';
+import type { DevnetOptions } from '../../../src/devnet/index.js';
 import type { FaultCondition, FaultEffect } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
 import { atEnd, GrpcProbe, refusal } from '../../support/index.js';
@@ -23,7 +23,6 @@ const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
 const heights = (from: number, count: number): string[] =>
   Array.from({ length: count }, (_, index) => String(from + index));
 
-/** How it refuses what is not there, and streams that begin there: test/e2e/grpc.test.ts; full blocks are what a daemon asks it for. */
 describe('calls', () => {
   it('are answered with execution data of sealed blocks', async () => {
     const { client, devnet } = await start({ chainId: 'flow-testnet' });
@@ -35,29 +34,6 @@ describe('calls', () => {
     });
     const codeAt = async (of: number) => (await client.refusal('GetExecutionDataByBlockID', at(of))).code;
     expect([await codeAt(HEAD - 4), await codeAt(HEAD + 1)]).toEqual(['NOT_FOUND', 'INTERNAL']);
-  });
-
-  it('get an answer that breaks off: no method has one that decodes', async () => {
-    const faults = [{ method: '*', fault: 'truncated' }] as const;
-    const { devnet, client } = await start({ profile: { base: 'dense', odd: {} }, faults });
-    const { collections, height, id } = devnet.chain.block(HEAD - 10);
-    const ofCollection = { id: identifierBytes(collections[0]!.id) };
-    const calls: readonly (readonly [DevnetMethod, object])[] = [
-      ['Ping', {}],
-      ['GetNetworkParameters', {}],
-      ['GetNodeVersionInfo', {}],
-      ['GetLatestBlockHeader', {}],
-      ['GetBlockByHeight', { height: String(height) }],
-      ['GetCollectionByID', ofCollection],
-      ['GetFullCollectionByID', ofCollection],
-      ['GetTransaction', { id: collections[0]!.transactionIds.subarray(0, 32) }],
-      ['GetExecutionDataByBlockID', { block_id: identifierBytes(id) }],
-    ];
-    for (const [method, request] of calls)
-      expect([method, (await client.refusal(method, request)).code]).toEqual([method, 'INTERNAL']);
-    const from = { start_block_height: height, ...finalized };
-    for (const method of [blocks, executionData])
-      expect((await client.drain(method, from)).end.code).toBe('INTERNAL');
   });
 });
 
