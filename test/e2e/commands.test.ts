@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
@@ -205,14 +205,6 @@ it('a signal ends a catch-up within 10 s, with calls under way, and leaves a sou
   expect(await runStart(devnet, dataDir, '--stop-height', String(HEAD))).toMatchObject({ code: 0 });
   expect(await storedHeights(dataDir)).toEqual(heights(ROOT, HEAD));
   await expectNoDamage(dataDir);
-});
-
-it('the program loads no server and no database for the help of start', async () => {
-  const coverage = scratchDirectory();
-  expect((await runProgram(['start', '--help'], { NODE_V8_COVERAGE: coverage })).code).toBe(0);
-  const loaded = readdirSync(coverage).map((name) => readFileSync(join(coverage, name), 'utf8'));
-  expect(loaded.join('')).toContain('dist/main.js');
-  expect(loaded.join('')).not.toMatch(/node_modules\/(?:fastify|@grpc|classic-level|pino|prom-client)\//);
 });
 
 it('get gives the same documents from the store and from a running daemon, whose status is told too', async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator, startDevnet } from '../../../src/devnet/index.js';
+import { startDevnet } from '../../../src/devnet/index.js';
 import type { DevnetOptions } from '../../../src/devnet/index.js';
 import type { FaultCondition, FaultEffect } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
@@ -35,22 +35,6 @@ describe('calls', () => {
     const codeAt = async (of: number) => (await client.refusal('GetExecutionDataByBlockID', at(of))).code;
     expect([await codeAt(HEAD - 4), await codeAt(HEAD + 1)]).toEqual(['NOT_FOUND', 'INTERNAL']);
   });
-});
-
-it('what a running node adds is certified, and a spork that has ended is the same for all', async () => {
-  const options = { hashedIds: true, seed: 1, rootHeight: 50 };
-  const { devnet: growing } = await start({ ...options, startHead: 60, endHeight: 70 });
-  const { devnet: ended } = await start({ ...options, startHead: 70, endHeight: 70 });
-  const plain = new ChainGenerator(options);
-  expect(growing.chain.blockId(55)).toBe(plain.blockId(55));
-  expect(growing.chain.blockId(56)).not.toBe(plain.blockId(56));
-  expect(ended.chain.blockId(70)).toBe(plain.blockId(70));
-  // Whoever catches up looks at every thousandth height.
-  const rare = [7_000, 1_000, 1_001].map((certificatesEvery) => {
-    const chain = new ChainGenerator({ ...options, rootHeight: 997, certificatesEvery });
-    return chain.blockId(1_000);
-  });
-  expect(new Set(rare).size).toBe(1);
 });
 
 it('a port that is in use is refused with a sentence', async () => {

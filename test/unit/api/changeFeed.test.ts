@@ -15,7 +15,6 @@ const FIRST = 100;
 const RECENT_HEIGHTS = 64;
 const chain = chainOf(FIRST, 80, (index) => (index % 3 === 0 ? [[transactionWith()], []] : []));
 
-
 /** A reader of the feed that takes what it is sent when the test says so, or at once. */
 class Reader {
   readonly events: FeedEvent[] = [];

@@ -95,10 +95,7 @@ it.each([
   [['prove', '1', '--output', '$HOME/proof'], /Wrong value for --output: .* is not a file of this machine/],
   [['export', '--output', 's3://b/x'], /Wrong value for --output: "s3:\/\/b\/\*\*\*" is not a file or/],
   [['migrate', '--from', '/x', '--to', 'mysql://h/d'], /--to: .* or postgres:\/\/HOST\/DATABASE/],
-  [
-    ['status', '--api-host', 'localhost:7180'],
-    /"localhost:7180" is not a host name or address, without port/,
-  ],
+  [['status', '--api-host', 'localhost:7180'], /"localhost:7180" is not a host .*, without port/],
   [['start', '--api-host', 'fe80::1%lo'], /"fe80::1%lo" is not a host name or address, .* zone/],
   [['get', 'block', '1', '--api-host', '999.1.1.1'], /"999.1.1.1" is not a host name/],
   [['devnet', '--host', 'http://localhost'], /Wrong value for --host: "http:\/\/localhost" is not a host/],

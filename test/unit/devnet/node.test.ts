@@ -121,28 +121,9 @@ describe('scripted faults', () => {
     // A retry is drawn anew: no height fails for ever.
     expect(new Set(await outcomes(rule, new Array<number>(30).fill(7)))).toEqual(new Set('as'));
   });
-
-  it('can be replaced, and are checked then as well', async () => {
-    const { node, calls } = makeNode({ faults: [failing] });
-    node.setFaults([]);
-    expect(await ask(calls, 'GetBlockByHeight', byHeight(1))).toBe('OK');
-    expect(() => node.setFaults([{ method: 'Pong', fault: 'stall' }])).toThrow(/no method is called "Pong"/);
-  });
 });
 
 describe('consecutive sporks', () => {
-  it('continue heights and parents, and differ in spork id', () => {
-    const ends = [{ lastHeight: 49, discarded: 3 }, { lastHeight: 99 }];
-    const sporks = consecutiveSporks({ seed: 7, rootHeight: 10, ends, common: { profile: 'dense' } });
-    const chains = sporks.map((options) => new ChainGenerator(options));
-    expect(chains.map(({ rootHeight }) => rootHeight)).toEqual([10, 50, 100]);
-    expect(chains.map(({ endHeight }) => endHeight)).toEqual([52, 99, Number.MAX_SAFE_INTEGER]);
-    expect(chains[1]?.block(50).parentId).toBe(chains[0]?.blockId(49));
-    expect(chains[2]?.block(100).parentId).toBe(chains[1]?.blockId(99));
-    expect(chains[1]?.blockId(50)).not.toBe(chains[0]?.blockId(50));
-    expect(new Set(chains.map(({ sporkId }) => sporkId)).size).toBe(3);
-  });
-
   it('leave the discarded blocks of the old spork finalized and unsealed', async () => {
     const [old] = consecutiveSporks({ ends: [{ lastHeight: 49, discarded: 3 }] });
     const { node, calls } = makeNode({ ...old, startHead: 52 });
