@@ -158,19 +158,6 @@ it('the requester alone, at the head counts what was asked, received and made du
     sources: { requester: { state: 'idle', inFlight: 0, missing: 0 }, edi: { state: 'off' } },
     ...{ endpoints: [{ name: devnet.address, state: 'healthy' }], oldestMissing: null, reasons: [] },
   });
-
-  // Streams: their age grows while nothing comes, and begins anew with the next block.
-  const ages = (from: ScrapedMetrics): number[] =>
-    ['finalized', 'sealed'].map((stream) => from.value('stream_age_seconds', { stream }));
-  const later = await daemon.scrape();
-  ages(later).forEach((age, index) => expect(age).toBeGreaterThan(ages(metrics)[index] ?? Infinity));
-  expect(later.series('stream_age_seconds')).toHaveLength(2);
-  const advancedAtMs = performance.now();
-  devnet.node.head.advance(3);
-  const moved = await daemon.reaches(HEAD + 3);
-  const sinceSeconds = (performance.now() - advancedAtMs) / 1_000;
-  for (const age of ages(moved)) expect(age).toBeLessThanOrEqual(sinceSeconds);
-  expectValues(moved, { head_height: HEAD + 3, sealed_height: HEAD + 3 - SEALED_LAG, lag_heights: 0 });
   expect(await daemon.program.stop()).toBe(0);
 });
 
@@ -257,20 +244,6 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
   expect(endpoints).toMatchObject([{ origin: 'configured', lowestHeight: ROOT }]);
   expect(endpoints[0]?.latencySeconds).toBeGreaterThan(0);
   expect(lowestServed).toBe(ROOT);
-  // The state passes with time: metric and status are compared at one moment.
-  const seen = async (): Promise<unknown[]> => [
-    (await daemon.status()).endpoints.map(({ name, state }) => ({ name, state })),
-    (await daemon.scrape())
-      .series('endpoint_state')
-      .filter(({ value }) => value === 1)
-      .map(({ labels }) => ({ name: labels['endpoint'], state: labels['state'] })),
-  ];
-  await expect
-    .poll(async () => {
-      const [a, b] = await seen();
-      return JSON.stringify(a) === JSON.stringify(b);
-    }, patience)
-    .toBe(true);
 });
 
 const [STUCK, WINDOW] = [40, 20];

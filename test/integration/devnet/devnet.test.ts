@@ -19,9 +19,6 @@ async function start(options: DevnetOptions = {}) {
 
 const finalized = { block_status: 'BLOCK_FINALIZED' };
 const blocks = 'SubscribeBlocksFromStartHeight';
-const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
-const heights = (from: number, count: number): string[] =>
-  Array.from({ length: count }, (_, index) => String(from + index));
 
 describe('calls', () => {
   it('are answered with execution data of sealed blocks', async () => {
@@ -60,35 +57,5 @@ describe('streams', () => {
     expect(await run({ fault: 'gap', times: 1 })).toBe('50 51 53 54 OK');
     expect(await run({ fault: 'repeat', times: 1 })).toBe('50 51 52 52 53 54 OK');
     expect(await run({ fault: 'cut', how: 'reset' })).not.toContain('OK');
-  });
-
-  it('of execution data begin at finalized blocks, wait for the seal, and can lead or lag', async () => {
-    const { devnet, client } = await start({ executionDataLag: -2 });
-    const received: string[] = [];
-    const call = client.stream(executionData, { start_block_height: HEAD - 4 });
-    call.on('error', () => undefined);
-    call.on('data', (message: { block_height: string }) => received.push(message.block_height));
-    await expect.poll(() => received).toEqual(heights(HEAD - 4, 2));
-    devnet.node.setFaults([{ method: executionData, fault: 'execution_data_lag', blocks: 10 }]);
-    devnet.node.head.advance(10);
-    expect((await client.call('GetLatestBlockHeader'))['block']).toMatchObject({ height: String(HEAD + 10) });
-    expect(received).toEqual(heights(HEAD - 4, 2));
-    devnet.node.setFaults([]);
-    await expect.poll(() => received).toEqual(heights(HEAD - 4, 12));
-    call.cancel();
-  });
-
-  it('of execution data by the deprecated method take a height, an id or nothing, but not both', async () => {
-    const { devnet, client } = await start();
-    const method = 'SubscribeExecutionData';
-    const byHeight = { start_block_height: 1_010 };
-    const byId = { start_block_id: identifierBytes(devnet.chain.blockId(1_020)) };
-    for (const [from, first] of [
-      [byHeight, 1_010],
-      [byId, 1_020],
-      [{}, HEAD - 5],
-    ] as const)
-      expect(await client.take(method, from, 1)).toMatchObject([{ block_height: String(first) }]);
-    expect((await client.drain(method, { ...byHeight, ...byId })).end.code).toBe('INVALID_ARGUMENT');
   });
 });

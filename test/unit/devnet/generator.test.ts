@@ -5,7 +5,6 @@ import { ChainGenerator, oddKinds, profiles } from '../../../src/devnet/index.js
 import type { GeneratedBlock, OddKind } from '../../../src/devnet/index.js';
 import { decodeTransaction, identifierBytes, type Transaction } from '../../../src/flow/index.js';
 import { BlockProver } from '../../../src/proof/index.js';
-import { type ProtocolStateEntry, recordedSnapshot } from '../../support/proofData.js';
 
 const HEIGHTS = 700;
 
@@ -124,23 +123,4 @@ it('a chain of hashed ids finds a block by its id, an orphan as well, which is p
   chain.ids.idAt(530, 'orphan');
   expect(chain.ids.locate(identifierBytes(orphan.id))).toEqual({ height: 530, fork: 'orphan' });
   expect(chain.ids.locate(Buffer.alloc(32))).toBeUndefined();
-});
-
-it('a chain with a committee serves it with the names that recorded nodes gave the fields', () => {
-  const namesIn = (snapshot: ReturnType<typeof recordedSnapshot>): string[][] => {
-    const [{ KVStore, EpochEntry }] = Object.values(snapshot.SealingSegment.ProtocolStateEntries) as [
-      ProtocolStateEntry,
-    ];
-    const { CurrentEpoch, CurrentEpochSetup, CurrentEpochCommit } = EpochEntry;
-    const [participant] = CurrentEpochSetup.Participants;
-    const parts = [KVStore, EpochEntry, CurrentEpoch, CurrentEpochSetup, CurrentEpochCommit, participant];
-    return parts.map((part) =>
-      Object.keys(part as object)
-        .filter((name) => !name.endsWith('IdentityTable'))
-        .sort(),
-    );
-  };
-  const chain = new ChainGenerator({ hashedIds: true, rootHeight: 40, certifiedFrom: 140 });
-  const served = JSON.parse(chain.snapshot(40) ?? '') as ReturnType<typeof recordedSnapshot>;
-  expect(namesIn(served)).toEqual(namesIn(recordedSnapshot()));
 });

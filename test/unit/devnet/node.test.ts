@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Chain, ChainGenerator, collectionLagMs, consecutiveSporks } from '../../../src/devnet/index.js';
 import { DevnetNode, resolveNodeOptions, UnaryCalls } from '../../../src/devnet/index.js';
 import type { DevnetMethod, DevnetOptions, FaultRule } from '../../../src/devnet/index.js';
-import { decodeBlockResponse, RequestFields, WireReader } from '../../../src/flow/index.js';
+import { decodeBlockResponse } from '../../../src/flow/index.js';
 import { matching, VirtualClock } from '../../support/index.js';
 
 function makeNode(options: DevnetOptions = {}): { node: DevnetNode; calls: UnaryCalls; clock: VirtualClock } {
@@ -22,20 +22,6 @@ async function ask(calls: UnaryCalls, method: DevnetMethod, request: object = {}
 }
 
 const byHeight = (height: number): object => ({ height: String(height) });
-
-it.each([true, false])('full blocks are in the order of nodes (hashed ids: %s)', async (hashedIds) => {
-  const { calls } = makeNode({ hashedIds });
-  const request = { ...byHeight(50), full_block_response: true };
-  const answer = await calls.answer('GetBlockByHeight', request, call);
-  const reader = new WireReader(new RequestFields(answer).bytes(1));
-  const fields: number[] = [];
-  while (reader.next()) {
-    fields.push(reader.field);
-    reader.skip();
-  }
-  expect(fields).toEqual(expect.arrayContaining([1, 2, 3, 4, 5, 6, 7, 10, 11]));
-  expect(fields).toEqual(fields.toSorted((a, b) => a - b));
-});
 
 it('the head moves with time, makes up for late timers, stops when paused and at the end', async () => {
   const end = { endHeight: 130, endSealedHeight: 128 };
