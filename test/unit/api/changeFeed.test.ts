@@ -243,6 +243,7 @@ describe('a follower', () => {
       expect([late.ended, ahead.ended]).toMatchObject([{ reason: 'overdue' }, { reason: 'rewound' }]);
       expect(world.feed.followers).toBe(0);
       expect(await world.value('feed_followers')).toBe(0);
+      expect(await world.value('feed_followers_cut_total')).toBe(round + 1);
       expect(world.clock.pendingTimers).toBe(0);
     }
   });
