@@ -63,7 +63,11 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
   });
 
   it('has somebody for each role', () => {
-    const lines = [...services.values()].map(({ command }) => asList(command ?? []).join(' '));
+    const lines = [...services.values()].map(({ command }) =>
+      asList(command ?? [])
+        .map(asText)
+        .join(' '),
+    );
     const starts = lines.filter((line) => line.startsWith('start'));
     const roles = starts.flatMap((line) =>
       (/--roles (\S+)/.exec(line)?.[1] ?? 'live,backfill,api').split(','),

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
 import { unreadPipe, unreadSocket, type OtherEnd } from '../support/badOutputs.js';
-import { devnetForTest, eventually, isOpen, lastingPort, matching, programPath } from '../support/daemons.js';
+import { devnetForTest, eventually, matching, programPath } from '../support/daemons.js';
 import { RestNode, RunningDaemon, scratchDirectory, ServedChain, smallChain } from '../support/daemons.js';
 import { startArguments, startProgram, together, type Program, type RunAs } from '../support/daemons.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
@@ -218,13 +218,6 @@ describe('outputs that take nothing', () => {
         ]),
       ),
     ));
-
-  it('do not keep the simulated node from its end', async () => {
-    const port = await lastingPort();
-    const node = startProgram(['devnet', '--port', String(port)], {}, both());
-    await eventually(() => isOpen(port));
-    expect(await node.stop()).toBe(0);
-  });
 });
 
 describe('a command', () => {

@@ -118,11 +118,6 @@ describe('consecutive sporks', () => {
       decodeBlockResponse(await calls.answer('GetBlockByHeight', byHeight(height), call)).status;
     expect([await status(49), await status(50)]).toEqual(['sealed', 'finalized']);
   });
-
-  it('are refused when they do not ascend', () => {
-    const descending = () => consecutiveSporks({ rootHeight: 60, ends: [{ lastHeight: 49 }] });
-    expect(descending).toThrow(/heights must ascend/);
-  });
 });
 
 it('options are refused when heights do not fit together', () => {
