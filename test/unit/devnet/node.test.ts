@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { Chain, ChainGenerator, collectionLagMs, consecutiveSporks } from '../../../src/devnet/index.js';
+import { Chain, ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
 import { DevnetNode, resolveNodeOptions, UnaryCalls } from '../../../src/devnet/index.js';
 import type { DevnetMethod, DevnetOptions, FaultRule } from '../../../src/devnet/index.js';
-import { decodeBlockResponse } from '../../../src/flow/index.js';
 import { matching, VirtualClock } from '../../support/index.js';
 
 function makeNode(options: DevnetOptions = {}): { node: DevnetNode; calls: UnaryCalls; clock: VirtualClock } {
@@ -106,17 +105,6 @@ describe('scripted faults', () => {
     expect(struck).toBeLessThan(50);
     // A retry is drawn anew: no height fails for ever.
     expect(new Set(await outcomes(rule, new Array<number>(30).fill(7)))).toEqual(new Set('as'));
-  });
-});
-
-describe('consecutive sporks', () => {
-  it('leave the discarded blocks of the old spork finalized and unsealed', async () => {
-    const [old] = consecutiveSporks({ ends: [{ lastHeight: 49, discarded: 3 }] });
-    const { node, calls } = makeNode({ ...old, startHead: 52 });
-    expect([node.head.finalized, node.head.sealed]).toEqual([52, 49]);
-    const status = async (height: number): Promise<string> =>
-      decodeBlockResponse(await calls.answer('GetBlockByHeight', byHeight(height), call)).status;
-    expect([await status(49), await status(50)]).toEqual(['sealed', 'finalized']);
   });
 });
 
