@@ -55,7 +55,7 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     expect(await rowsOfBlocks(url)).toEqual([{ blocks: 21, heights: 21 }]);
   });
 
-  it('each does what its roles say', async () => {
+  it('each does what its roles say, and says so when nobody leads', async () => {
     const { devnet, start } = await begin();
     const leader = await start('--roles', 'live');
     await leader.reaches(40);
@@ -66,8 +66,12 @@ describe('several daemons on one database', { timeout: 120_000 }, () => {
     devnet.node.head.advance(1);
     await reader.reaches(41);
     expect(await leader.program.stop()).toBe(0);
+    const { message } = await reader.reason('leader_lost');
+    expect(message).toContain('start a process with the role live');
     expect((await reader.api('/v1/blocks?height=41')).status).toBe(200);
     devnet.node.head.advance(1);
+    // Whatever the leader has left undone, no access node is blamed for it.
+    expect(JSON.stringify(await reader.reasons())).not.toContain('upstream');
     const again = await start('--roles', 'live');
     await reader.reaches(42);
     await reader.ready();

@@ -78,7 +78,6 @@ it.each([
   [['--', 'status', '--json'], /status does not take the argument "--json"/],
   [['completion', 'bsh'], /Did you mean bash\?/],
   [['completion'], /completion bash, zsh, fish/],
-  [['start', '--no-window'], /Unknown flag --no-window/],
   [['start', '--window'], /--window needs a value\. See flow-collection-indexer start --help/],
   // Words of any length, which once took seconds to be split or compared.
   [['x'.repeat(200_000)], /The argument "x{80}…" is too long/],

@@ -32,7 +32,6 @@ describe('fault scripts', () => {
     [[{ method: 'Ping', fault: 'error', code: 'OOPS' }], /"code" must be one of CANCELLED/],
     [[{ method: 'Ping', fault: 'error', code: 'INTERNAL', message: 5 }], /"message" must be a text/],
     [[{ method: 'Ping', fault: 'stall', probability: 2 }], /"probability" must be a number between 0 and 1/],
-    [[{ method: 'Ping', fault: 'stall', every: 0 }], /"every" must be a whole number between 1/],
     [[{ method: 'Ping', fault: 'stall', fromHeight: 5, toHeight: 4 }], /"fromHeight" is above "toHeight"/],
     [[{ method: 'Ping', fault: 'stall', afterMs: 5, untilMs: 4 }], /"afterMs" is after "untilMs"/],
     [[{ method: 'GetBlock*', fault: 'changed_copy', field: 'view' }], /"field" must be one of time, height/],
