@@ -19,20 +19,6 @@ const NAME = 'flow-collection-indexer';
 /** systemd's measure of what a service could do to the machine, times ten: 0 nothing, 100 everything. */
 const MAX_EXPOSURE = 20;
 
-const sources: Readonly<Record<string, string>> = {
-  'systemd-analyze': 'Debian: apt-get install systemd',
-  'systemd-sysusers': 'Debian: apt-get install systemd',
-  docker: 'with its plugin compose; no engine is needed',
-  fish: 'Debian: apt-get install fish',
-  groff: 'Debian: apt-get install groff-base',
-  kubectl: 'https://kubernetes.io/docs/tasks/tools',
-  'kubectl-validate': 'go install sigs.k8s.io/kubectl-validate@latest',
-  man: 'Debian: apt-get install man-db',
-  mandoc: 'Debian: apt-get install mandoc',
-  promtool: 'Debian: apt-get install prometheus',
-  zsh: 'Debian: apt-get install zsh',
-};
-
 /** A tool refuses what it was given, or is not there: that, and not where in this file, is what there is to say. */
 class Failure extends Error {
   override readonly stack = this.message;
@@ -52,8 +38,7 @@ function run(
     ...{ cwd, input, encoding: 'utf8', maxBuffer: 1 << 26 },
     env: { ...process.env, ...env },
   });
-  if (spawned.error !== undefined)
-    throw new Failure(`${command} is not on the path (${sources[command] ?? 'install it'})`);
+  if (spawned.error !== undefined) throw new Failure(`${command} is not on the path: install it`);
   const words = (spawned.stdout + spawned.stderr).trim();
   if (spawned.status !== 0)
     throw new Failure(`${command} ${args.join(' ')} exits ${spawned.status}:\n${words}`);

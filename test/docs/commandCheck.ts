@@ -2,10 +2,10 @@ import { complaintAgainst } from './programCheck.js';
 import { complaintsAgainstFile, complaintsAgainstNpm, complaintsAgainstPaths } from './scriptCheck.js';
 import { commandsIn, type ShellLine } from './shell.js';
 
-export const PROGRAM = 'flow-collection-indexer';
+const PROGRAM = 'flow-collection-indexer';
 
 /** Programs that no test here can run, each with the reason. A command of the daemon within is checked like any other. */
-export const notRunHere: Readonly<Record<string, string>> = {
+const notRunHere: Readonly<Record<string, string>> = {
   docker: 'needs a Docker engine',
   systemctl: 'needs systemd as process 1',
   journalctl: 'needs systemd as process 1',
@@ -49,7 +49,7 @@ async function complaintsAgainstCommand(words: readonly string[]): Promise<strin
   }
   if (program === 'npx' && first === 'tsx') return complaintsAgainstFile(rest[1] ?? '', rest.slice(2));
   if (program === 'npm') return complaintsAgainstNpm(rest);
-  // A debugger, which test/e2e/profiling.test.ts plays.
+  // The debugger of Node.js.
   if (program === 'node' && first === 'inspect') return [];
   if (program === 'node') {
     const at = rest.findIndex((word) => /\.m?js$/.test(word));

@@ -1,5 +1,5 @@
 /** What stands in the pages for a reader's own values, and values of the right shape. */
-export const shapes: Readonly<Record<string, string>> = {
+const shapes: Readonly<Record<string, string>> = {
   NODE: 'node:9000',
   HEIGHT: '120',
   ID_OR_HEIGHT: '120',
@@ -14,9 +14,9 @@ export const shapes: Readonly<Record<string, string>> = {
 };
 
 /** Fills values in for the placeholders of a word or an address; ids first, since one name may begin with another. */
-export function fill(text: string, values: Readonly<Record<string, string>>): string {
+export function fill(text: string): string {
   let filled = text;
-  for (const [name, value] of Object.entries(values)) {
+  for (const [name, value] of Object.entries(shapes)) {
     const pattern = new RegExp(`(?<![A-Z_])${name.replace('$', '\\$')}(?![A-Z_])`, 'g');
     filled = filled.replaceAll(pattern, () => value);
   }

@@ -1,15 +1,15 @@
 import { runInProcess } from '../support/terminal.js';
-import { fill, shapes } from './placeholders.js';
+import { fill } from './placeholders.js';
 
 /** No command has this flag: a command line that is refused because of it alone is sound up to there. */
 const UNKNOWN_FLAG = '--no-flag-of-any-command';
 
-/** What the real parser has to say, and for `start` the real configuration (`config` stands for the reader's own file). */
-export async function complaintAgainst(
-  words: readonly string[],
-  config = 'config/mainnet.json',
-): Promise<string | undefined> {
-  const args = words.filter((word) => word !== '…').map((word) => fill(word, shapes));
+/** What stands for the reader's own file. */
+const CONFIG = 'config/mainnet.json';
+
+/** What the real parser has to say, and for `start` the real configuration. */
+export async function complaintAgainst(words: readonly string[]): Promise<string | undefined> {
+  const args = words.filter((word) => word !== '…').map((word) => fill(word));
   const [name = '', first] = args;
   if (['--version', '--help', 'version', '<command>'].includes(name)) return undefined;
   if (name === 'help' && first === undefined) return undefined;
@@ -22,7 +22,7 @@ export async function complaintAgainst(
     return `${name} knows ${known.join(', ')}, not ${first}`;
   }
   if (name === 'start') {
-    const flags = args.slice(1).map((arg, index, all) => (all[index - 1] === '--config' ? config : arg));
+    const flags = args.slice(1).map((arg, index, all) => (all[index - 1] === '--config' ? CONFIG : arg));
     const checked = await runInProcess(['config', 'check', ...flags]);
     return checked.exit === 'done' ? undefined : checked.message;
   }

@@ -17,10 +17,6 @@ const documentOf = ({ id, place, blockId, collectionId, roles }: AccountTransact
   roles: roleNamesIn(roles),
 });
 
-/**
- * Pages, roles and what may be asked for: test/integration/api/accounts.test.ts. Killed, switched off and on, and rewound:
- * test/unit/storage/accounts.test.ts and the simulation.
- */
 it('the account index of a daemon answers as a look at the whole chain does, though it was switched on late', async () => {
   const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
   const dataDir = scratchDirectory();

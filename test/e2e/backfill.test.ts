@@ -54,7 +54,7 @@ describe('history', () => {
 
   it('is planned by the configuration once a node says where it begins', { timeout: 120_000 }, async () => {
     const devnet = await devnetForTest({ seed: 13, startHead: 60, paused: true });
-    const root = { fault: 'stall', fromHeight: 0, toHeight: 0 } as const;
+    const root = { fault: 'error', code: 'UNAVAILABLE', fromHeight: 0, toHeight: 0 } as const;
     devnet.node.setFaults([
       { ...root, method: 'GetBlockByHeight' },
       { ...root, method: 'SubscribeBlocksFromStartHeight' },

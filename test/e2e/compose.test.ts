@@ -3,18 +3,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { promisify } from 'node:util';
 import { execFile } from 'node:child_process';
-import {
-  asList,
-  asMap,
-  asText,
-  at,
-  deployFolder,
-  readYaml,
-  startDeployed,
-  startDeployedDaemon,
-} from '../support/deployed.js';
+import { asList, asMap, asText, at, deployFolder, readYaml } from '../support/deployed.js';
 import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
-import { eventually, runCommand, usePostgres } from '../support/daemons.js';
+import { eventually, lastingPort, runCommand, startProgram } from '../support/daemons.js';
 
 const run = promisify(execFile);
 const folder = join(deployFolder, 'compose');
@@ -44,26 +35,6 @@ function commandOf(service: YamlMap | undefined): DeployedCommand {
   };
 }
 
-/** A chain long enough to have history: nobody learns more of these files from a longer one. */
-const HISTORY = 300;
-
-/** The simulated node of a compose file, on a free port, and how its health is checked there. */
-async function startNode(service: YamlMap | undefined) {
-  const { args, environment } = commandOf(service);
-  const port = args[args.indexOf('--port') + 1] ?? '';
-  const program = startDeployed(
-    { args: [...args.map((arg) => (arg === port ? '0' : arg)), '--history', String(HISTORY)], environment },
-    {},
-  );
-  const [, ownPort = ''] = await program.sees(/grpc:\/\/\S+:(\d+)/);
-  const check = asList(at(service, 'healthcheck', 'test')).map(asText);
-  await run(
-    check[1] ?? '',
-    check.slice(2).map((word) => word.replace(`/${port}`, `/${ownPort}`)),
-  );
-  return { FCI_ACCESS_NODES: `grpc://127.0.0.1:${ownPort}` };
-}
-
 describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => {
   const services = servicesOf(file);
 
@@ -89,6 +60,19 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
       const { code, stderr } = await runCommand(['config', 'check', ...args.slice(1)], environment);
       expect([code, stderr]).toEqual([0, '']);
     }
+  });
+
+  it('has somebody for each role', () => {
+    const lines = [...services.values()].map(({ command }) =>
+      asList(command ?? [])
+        .map(asText)
+        .join(' '),
+    );
+    const starts = lines.filter((line) => line.startsWith('start'));
+    const roles = starts.flatMap((line) =>
+      (/--roles (\S+)/.exec(line)?.[1] ?? 'live,backfill,api').split(','),
+    );
+    expect([...new Set(roles)].sort()).toEqual(['api', 'backfill', 'live']);
   });
 
   it('publishes ports to this machine alone', () => {
@@ -127,34 +111,16 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
   });
 });
 
+it('the simulated node of both is found by its health check', async () => {
+  const port = String(await lastingPort());
+  const here = (words: readonly Yaml[]) => words.map((word) => asText(word).replace('3570', port));
+  const node = servicesOf('postgres.yaml').get('devnet');
+  startProgram(here(asList(at(node, 'command'))));
+  const [, program = '', ...args] = here(asList(at(node, 'healthcheck', 'test')));
+  await eventually(() => run(program, args).then(Boolean, () => false));
+});
+
 function provisioned(kind: string): string {
   const [name] = readdirSync(join(deployFolder, 'grafana/provisioning', kind));
   return name ?? '';
 }
-
-describe('the services of postgres.yaml', { timeout: 300_000 }, () => {
-  const postgres = usePostgres();
-
-  it('share one database: one leads and serves, workers fill in history', async () => {
-    const services = servicesOf('postgres.yaml');
-    const node = await startNode(services.get('devnet'));
-    const { url } = await postgres.home();
-    const given: Yaml = [...services.values()].map(
-      (service) => at(service, 'environment', 'FCI_STORE') ?? null,
-    );
-    expect(given).toContain('postgres://indexer@postgres/flow');
-    const start = (name: string) =>
-      startDeployedDaemon(commandOf(services.get(name)), { ...node, FCI_STORE: url });
-    const leader = await start('leader');
-    const follower = await start('follower');
-    await start('worker');
-    // A machine that makes the first one wait for seconds has the other lead.
-    const leads = async (one: typeof leader) => (await one.scrape()).value('leads');
-    await eventually(async () => (await leads(leader)) + (await leads(follower)) === 1);
-    // History comes below the range that the leader began at the head: all of it, by the worker.
-    await eventually(async () => {
-      const { body } = await follower.api('/status');
-      return at(body as Yaml, 'firstIndexed') === 0;
-    });
-  });
-});

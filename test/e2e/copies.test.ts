@@ -9,7 +9,6 @@ import { startDaemonHere, storeFlags, storePath } from '../support/daemons.js';
 
 const HEIGHTS = 700;
 
-/** Copies that are none, and those that are refused: test/integration/storage/restore.test.ts. */
 it('copies of a store are made under a running daemon, hold whole blocks, grow on, and become a store again', async () => {
   const devnet = await devnetForTest({ seed: 11, startHead: HEIGHTS - 1, paused: true, sealedLag: 0 });
   const dataDir = scratchDirectory();

@@ -41,7 +41,6 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['workers'],
 ];
 
-/** Waited for, silent or in the way: test/integration/storage/postgresFaults.test.ts. Away: test/e2e/replica.test.ts. */
 describe('a database that says something else than what is asked', { timeout: 180_000 }, () => {
   const postgres = usePostgres({ isOwn: true });
 

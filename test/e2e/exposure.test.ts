@@ -62,7 +62,6 @@ describe('a daemon', () => {
   });
 });
 
-/** In a file, and in what else is printed: test/unit/cli/commandLine.test.ts, test/unit/runtime/messages.test.ts. */
 it('credentials in an endpoint are refused, and not shown by the program, which has the last word', async () => {
   const endpoint = 'grpc://me:/sesame@node:9000';
   const refusals = [

@@ -1,10 +1,10 @@
 import { constants, type ServerHttp2Stream } from 'node:http2';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { RequestFields, WireWriter } from '../../src/flow/index.js';
 import { FaultProxy } from '../support/faultProxy.js';
-import { devnetForTest, eventually, scratchDirectory, startArguments } from '../support/daemons.js';
-import { startDaemon, stopAndProve, type RunningDaemon } from '../support/daemons.js';
+import { devnetForTest, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemon, stopAndProve } from '../support/daemons.js';
 
 /** One chain for both nodes. Execution data reaches the head. */
 const chain = { seed: 41, startHead: 120, paused: true, executionDataLag: -4 } as const;
@@ -34,11 +34,16 @@ function flood(stream: ServerHttp2Stream, message: (fromHeight: number) => Buffe
   });
 }
 
-/** A daemon's only feed of execution data turns into a flood: it is counted, the honest node makes the progress, and memory stays. */
-async function isOutlived(
-  message: (honest: DevnetHandle, fromHeight: number) => Buffer,
-  isKnown: (daemon: RunningDaemon, liar: string) => boolean | Promise<boolean>,
-): Promise<void> {
+/** Collections that nobody asked for, in the message of this height. */
+function unsolicited({ node: { chain: blocks } }: DevnetHandle, height: number): Buffer {
+  const chunk = new WireWriter().element(1, Buffer.alloc(0)).finish();
+  const { blockId, chunks } = blocks.executionDataParts(blocks.block(height));
+  const own = new WireWriter().element(1, blockId).elements(2, chunks);
+  const data = own.elements(2, Array<Buffer>(UNSOLICITED).fill(chunk)).finish();
+  return new WireWriter().number(1, height).element(2, data).finish();
+}
+
+it('a feed that turns into a flood of collections which nobody asked for is left at the first message, as one that cannot be read: an honest node makes the progress, and memory stays', async () => {
   const honest = await devnetForTest(chain);
   const proxy = await FaultProxy.before(await devnetForTest(chain));
   const liar = `127.0.0.1:${proxy.port}`;
@@ -51,55 +56,23 @@ async function isOutlived(
     kind: 'impostor',
     answer: (stream, headers) => {
       if (String(headers[constants.HTTP2_HEADER_PATH]).endsWith(`/${EXECUTION_DATA}`)) {
-        flood(stream, (height) => message(honest, height));
+        flood(stream, (height) => unsolicited(honest, height));
         return;
       }
       const unavailable = { ':status': 200, 'content-type': 'application/grpc', 'grpc-status': '14' };
       stream.respond(unavailable, { endStream: true });
     },
   });
-  await eventually(async () => {
+  await daemon.statusUntil(({ endpoints }) => {
     if (honest.node.head.finalized < chain.startHead + 200) honest.node.head.advance(1);
-    return await isKnown(daemon, liar);
+    const calls = endpoints.find(({ name }) => name === liar)?.calls ?? [];
+    return calls.some(({ method, reason }) => method === EXECUTION_DATA && /malformed/.test(reason));
   });
-  const metrics = await daemon.scrape();
-  const refused = metrics.sum('invalid_collections_total', { source: 'edi', reason: 'malformed' });
-  expect(refused).toBeGreaterThan(0);
+  const refused = { source: 'edi', reason: 'malformed' };
+  expect((await daemon.scrape()).sum('invalid_collections_total', refused)).toBeGreaterThan(0);
   honest.node.head.advance(10);
   const latestHeight = honest.node.head.finalized;
   await daemon.reaches(latestHeight);
   expect((await daemon.peakMemoryBytes()) - before).toBeLessThan(FLOOD_BYTES_MAX);
   await stopAndProve(daemon, dataDir, { firstHeight: 0, latestHeight, chainAt: () => honest.chain });
-}
-
-describe('a stream that is a flood', () => {
-  it('of one and the same block is left at the second one, as a lie of the node', () =>
-    isOutlived(
-      ({ node }, fromHeight) => node.chain.executionData(fromHeight),
-      ({ program }, endpoint) =>
-        program
-          .logs()
-          .some(
-            (line) =>
-              line['msg'] === 'access node penalized' &&
-              line['endpoint'] === endpoint &&
-              line['fault'] === 'lied',
-          ),
-    ));
-
-  it('of collections that nobody asked for is left at the first message, as one that cannot be read', () => {
-    const chunk = new WireWriter().element(1, Buffer.alloc(0)).finish();
-    const unsolicited = new WireWriter().elements(2, Array<Buffer>(UNSOLICITED).fill(chunk)).finish();
-    const message = ({ node: { chain: blocks } }: DevnetHandle, fromHeight: number): Buffer => {
-      const { blockId, chunks } = blocks.executionDataParts(blocks.block(fromHeight));
-      const own = new WireWriter().element(1, blockId).elements(2, chunks).finish();
-      const data = Buffer.concat([own, unsolicited]);
-      return new WireWriter().number(1, fromHeight).element(2, data).finish();
-    };
-    return isOutlived(message, async (daemon, liar) => {
-      const { endpoints } = await daemon.status();
-      const calls = endpoints.find(({ name }) => name === liar)?.calls ?? [];
-      return calls.some(({ method, reason }) => method === EXECUTION_DATA && /malformed/.test(reason));
-    });
-  });
 });

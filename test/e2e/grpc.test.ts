@@ -57,7 +57,6 @@ async function expectSameStreams(our: string, their: string): Promise<void> {
 
 const bytes = (id: string): Buffer => Buffer.from(id, 'hex');
 
-/** What is refused: test/integration/api/grpcApi.test.ts. */
 it('answers blocks, collections and transactions as the node itself, field by field', async () => {
   const still = { startHead: TOP, sealedLag: SEALED_LAG };
   const { daemon, devnet } = await indexedHere({ ...chainOptions, ...still });

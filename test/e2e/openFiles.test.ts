@@ -123,7 +123,6 @@ async function isSound(daemon: RunningDaemon, dataDir: string): Promise<void> {
   expect(verified.code, verified.stderr).toBe(0);
 }
 
-/** Fewer while it runs: test/unit/storage/openFiles.test.ts. */
 describe.runIf(process.platform === 'linux')('the files that the daemon may open', () => {
   it('are refused at the start where they cannot suffice, with the number that does', async () => {
     const args = startArguments(nowhere, scratchDirectory());

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
 import { unreadPipe, unreadSocket, type OtherEnd } from '../support/badOutputs.js';
-import { devnetForTest, eventually, isOpen, lastingPort, matching, programPath } from '../support/daemons.js';
+import { devnetForTest, eventually, matching, programPath } from '../support/daemons.js';
 import { RestNode, RunningDaemon, scratchDirectory, ServedChain, smallChain } from '../support/daemons.js';
 import { startArguments, startProgram, together, type Program, type RunAs } from '../support/daemons.js';
 import { smallFileSystem } from '../support/smallFileSystem.js';
@@ -13,6 +13,8 @@ const HEAD = 120;
 /** Blocks after which a fault may strike, and blocks that must come after it. */
 const SOME_BLOCKS = 20;
 const chain = { startHead: HEAD, seed: 3, blockIntervalMs: 100 } as const;
+/** They mostly wait; their starts are what costs. */
+const AT_ONCE = 4;
 
 type Given = OtherEnd['given'] | 'pipe';
 
@@ -132,42 +134,44 @@ async function foundIn(dataDir: string, program: Program): Promise<{ daemon: Run
   return { daemon: new RunningDaemon(program, { api: api?.port ?? 0, metrics: metrics.port }), pid };
 }
 
-it.each(Object.keys(scenes))(
-  'a daemon goes on, answers and stops whatever its outputs do: %s',
-  async (name) => {
-    const scene = await scenes[name]?.();
-    if (scene === undefined) return;
-    const { exitCode, heal, losesAtOnce, outputs, says, strike, wrapper = [] } = scene;
-    const devnet = await devnetForTest(chain);
-    const dataDir = scratchDirectory();
-    const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
-    const program = startProgram(args, {}, { outputs, wrapper });
-    const { daemon, pid } = await foundIn(dataDir, program);
-    await strike?.(program);
-    await daemon.reaches(HEAD + SOME_BLOCKS);
-    await daemon.ready();
-    expect((await daemon.health('/livez')).status).toBe(200);
+async function plays(make: (typeof scenes)[string]): Promise<void> {
+  const scene = await make();
+  if (scene === undefined) return;
+  const { exitCode, heal, losesAtOnce, outputs, says, strike, wrapper = [] } = scene;
+  const devnet = await devnetForTest(chain);
+  const dataDir = scratchDirectory();
+  const args = startArguments(devnet, dataDir, '--start-height', '0', '--log-level', 'debug');
+  const program = startProgram(args, {}, { outputs, wrapper });
+  const { daemon, pid } = await foundIn(dataDir, program);
+  await strike?.(program);
+  await daemon.reaches(HEAD + SOME_BLOCKS);
+  await daemon.ready();
+  expect((await daemon.health('/livez')).status).toBe(200);
 
-    if (says === undefined) {
-      expect(await logOf(daemon)).toEqual([]);
-    } else {
-      const [trouble] = await eventually(async () => {
-        const log = await logOf(daemon);
-        return log.length > 0 ? log : undefined;
-      });
-      expect(trouble).toMatchObject({ output: 'standard output', reason: matching(says) });
-    }
-    if (losesAtOnce === true) {
-      const lost = await daemon.scrapeUntil((metrics) => metrics.value('log_lines_lost_total') > 0);
-      expect((await logOf(daemon))[0]?.lostLines).toBeGreaterThanOrEqual(lost.value('log_lines_lost_total'));
-    }
-    const read = heal?.(program);
-    if (read !== undefined) await expectWhole(daemon, read);
-    process.kill(pid, 'SIGTERM');
-    expect(await (exitCode?.() ?? program.exited)).toBe(0);
-    if (read !== undefined) await eventually(() => linesOf(read()).at(-1)?.msg === 'stopped');
-  },
-);
+  if (says === undefined) expect(await logOf(daemon)).toEqual([]);
+  else {
+    const [trouble] = await eventually(async () => {
+      const log = await logOf(daemon);
+      return log.length > 0 ? log : undefined;
+    });
+    expect(trouble).toMatchObject({ output: 'standard output', reason: matching(says) });
+  }
+  if (losesAtOnce === true) {
+    const lost = await daemon.scrapeUntil((metrics) => metrics.value('log_lines_lost_total') > 0);
+    expect((await logOf(daemon))[0]?.lostLines).toBeGreaterThanOrEqual(lost.value('log_lines_lost_total'));
+  }
+  const read = heal?.(program);
+  if (read !== undefined) await expectWhole(daemon, read);
+  process.kill(pid, 'SIGTERM');
+  expect(await (exitCode?.() ?? program.exited)).toBe(0);
+  if (read !== undefined) await eventually(() => linesOf(read()).at(-1)?.msg === 'stopped');
+}
+
+it('a daemon goes on, answers and stops whatever its outputs do', () =>
+  together(
+    Object.fromEntries(Object.entries(scenes).map(([name, make]) => [name, () => plays(make)])),
+    AT_ONCE,
+  ));
 
 /** The log goes on, and says as many lost lines as are counted. */
 async function expectWhole(daemon: RunningDaemon, read: () => string): Promise<void> {
@@ -214,13 +218,6 @@ describe('outputs that take nothing', () => {
         ]),
       ),
     ));
-
-  it('do not keep the simulated node from its end', async () => {
-    const port = await lastingPort();
-    const node = startProgram(['devnet', '--port', String(port)], {}, both());
-    await eventually(() => isOpen(port));
-    expect(await node.stop()).toBe(0);
-  });
 });
 
 describe('a command', () => {

@@ -1,13 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle } from '../../src/devnet/index.js';
 import type { ExplainDocument, StatusDocument } from '../../src/api/index.js';
-import { blocksOf, dumpStore, eventually, expectNoDamage, firstDifference } from '../support/daemons.js';
+import { blocksOf, dumpStore, expectNoDamage, firstDifference } from '../support/daemons.js';
 import { indexedHere, matching, runCommand, scratchDirectory, startArguments } from '../support/daemons.js';
 import { startDaemonHere, storeFlags, type DaemonHere, type ScrapedMetrics } from '../support/daemons.js';
-import { TestSecrets } from '../support/secretFiles.js';
 
 const ROOT = 1_000;
 const TOP = ROOT + 160;
@@ -90,32 +87,4 @@ describe('an indexer that another one feeds', () => {
     expect(won(metrics, 'peer')).toBeGreaterThan(withCollections.length / 2);
     expect(collectionCalls(devnet) - before).toBeLessThan(before / 2);
   });
-});
-
-/** What is to be done where there is no file, or none of its lines is for it: doctor.test.ts, nodeMetadata.test.ts. */
-it('a peer that wants a token feeds who has one, and the file is read again by itself', async () => {
-  const TOKEN = 'a-token-of-the-peer-0123';
-  const guard = [...new TestSecrets(`${TOKEN}\n`).flags(), '--api-tokens-for', 'expensive'];
-  const { daemon: source, devnet } = await indexedHere(still, '--no-edi', ...guard);
-  // There is no other way to a collection.
-  devnet.node.setFaults(
-    collectionMethods.map((method) => ({ method, fault: 'latency', delayMs: 30_000 }) as const),
-  );
-  const endpoint = `localhost:${source.grpcAddress.split(':')[1]}`;
-  const file = join(scratchDirectory(), 'metadata');
-  const send = (token: string): void =>
-    writeFileSync(file, `${endpoint} authorization: Bearer ${token}\n`, { mode: 0o600 });
-  send('another-token-0123456789');
-  const flags = ['--no-edi', '--start-height', String(TOP - 12), '--access-metadata-file', file];
-  const fed = await follower(devnet, scratchDirectory(), `grpcs://${endpoint}`, ...flags);
-  const why = `it does not accept what ${file} (access.metadataFile) has for it`;
-  await eventually(async () => (await peerOf(fed)).reason?.includes(why));
-  const refusal = /^(?:peer refuses us|peer refused the stream of the peer)$/;
-  expect(fed.program.logs().filter(({ msg }) => refusal.test(msg as string))).toHaveLength(1);
-  send(TOKEN);
-  const metrics = await fed.reaches(TOP);
-  expect(metrics.value('secret_reloads_total', { secret: 'node_metadata', outcome: 'changed' })).toBe(1);
-  const { stdout, stderr } = fed.program;
-  for (const secret of [TOKEN, 'another-token']) expect(stdout + stderr).not.toContain(secret);
-  expect(source.program.stdout).not.toContain(TOKEN);
 });

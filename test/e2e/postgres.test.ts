@@ -66,7 +66,6 @@ describe('a daemon on PostgreSQL', () => {
     const again = await startDaemonHere([...start, ...store]);
     await again.reaches(HEIGHTS - 1);
 
-    // Whatever is copied, and wherever it is cut off: test/integration/storage/migrate.test.ts.
     const copy = scratchDirectory();
     const migrate = ['migrate', '--network', 'devnet', '--from', url, '--to', copy];
     expect(await runCommand(migrate)).toMatchObject({

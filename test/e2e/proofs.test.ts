@@ -14,7 +14,6 @@ const whole = (node: DevnetHandle) => ({
   chainAt: () => node.chain,
 });
 
-/** What was stored on the word of the nodes, and is proven later: test/unit/finality/proofBackfill.test.ts and the simulation. */
 it('a daemon on a chain whose blocks can be proven gives documents from which another program proves a transaction, with and without a daemon', async () => {
   const { daemon, dataDir, devnet: node } = await indexedHere(chain);
   const { block: filled, collection } = blocksOf(node.chain, 0, HEAD - 1)
@@ -58,7 +57,6 @@ it('a daemon on a chain whose blocks can be proven gives documents from which an
   expect(beyond).toMatchObject({ code: 66, stdout: '' });
 });
 
-/** Shared with processes that only serve: test/unit/app/readableIndex.test.ts, test/integration/storage/addedProofs.test.ts. */
 describe('a daemon whose readers see only what is proven final', () => {
   const MINORITY_FROM = 61;
   /** Two below the last block whose certificate holds; block 50 has one of the timeouts. */
@@ -163,7 +161,6 @@ describe('a daemon whose readers see only what is proven final', () => {
     expect(another.stdout).toContain(`damage at height 40 (foreign): block of height 40: its id is`);
     expect(another.stdout).toContain('1 problem; index anew into another --data-dir');
 
-    // Changed, and with other certificates: test/unit/proof/documents.test.ts, which asks the example as well.
     const file = join(dataDir, 'proof.json');
     writeFileSync(file, stdout);
     const trusted = `0:${node.chain.block(0).id}`;

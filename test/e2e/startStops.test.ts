@@ -20,7 +20,6 @@ interface Wait {
 /** What a start may wait for, and what the log says when it does. */
 const waits: Readonly<Record<string, Wait>> = {
   'a node that is away': { node: () => CLOSED, sees: /ECONNREFUSED/ },
-  'a node that says nothing': { node: ({ silent }) => silent, sees: /"starting"/ },
   'a node whose handshake hangs': {
     node: ({ silent }) => `grpcs://${silent}`,
     sees: /no connection came about/,
@@ -33,10 +32,6 @@ const waits: Readonly<Record<string, Wait>> = {
   'a database that does not exist': {
     flags: ({ url }) => ['--store', new URL('/nobody-made-it', url).href],
     sees: /3D000/,
-  },
-  'a database that says nothing yet': {
-    flags: ({ silent }) => ['--store', `postgres://${silent}/a`],
-    sees: /"starting"/,
   },
   'a database that has said nothing for long': {
     flags: ({ silent }) => ['--store', `postgres://${silent}/a`],

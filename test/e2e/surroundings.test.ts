@@ -43,27 +43,20 @@ const threadsEnd = (ending: string, crowded: string) => `
 
 describe('a daemon works and writes nothing else than its log in surroundings', () => {
   const nowhere = '/dev/null/nowhere';
-  it('of an unknown time zone, of other programs, that want colours and have no places for files of its user', async () => {
+  it('of an unknown time zone, of other programs, that want colours, have no places for files of its user and are of a cluster', async () => {
     const environment = {
       ...{ TZ: 'Nowhere/Land', LANG: 'C', LC_ALL: 'C' },
       ...{ NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' },
       ...{ LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' },
       ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' },
       ...{ FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' },
-      ...{ HOME: nowhere, TMPDIR: nowhere },
+      ...{ HOME: nowhere, TMPDIR: nowhere, NODE_UNIQUE_ID: '1' },
     };
     const { code, stderr, logs } = await indexed(environment);
     expect([code, stderr]).toEqual([0, '']);
     expect(logs.at(-1)).toMatchObject({ msg: 'stopped' });
     expect(logs.filter(({ level }) => level !== 'info' && level !== 'debug')).toEqual([]);
     for (const { time } of logs) expect(time).toMatch(/^\d{4}-\d\d-\d\dT.*Z$/);
-  });
-
-  it('without HOME, under a umask that takes every right from everybody', async () => {
-    const wrapper = ['sh', '-c', 'umask 777; exec env -u HOME "$@"', 'sh'];
-    const { code, stderr, dataDir } = await indexed({}, wrapper);
-    expect([code, stderr]).toEqual([0, '']);
-    for (const path of [dataDir, join(dataDir, 'index')]) expect(statSync(path).mode & 0o777).toBe(0o700);
   });
 
   it.each([
@@ -75,13 +68,12 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     expect(logs.filter(({ level }) => level !== 'info' && level !== 'debug')).toEqual([]);
   });
 
-  it.each([
-    ['of which it is a worker', {}, ['node', '-e', CLUSTER, '--']],
-    ['whose variable it inherits', { NODE_UNIQUE_ID: '1' }, []],
-  ])('of a cluster of Node.js %s', async (_, environment, wrapper) => {
-    const { code, stderr, logs } = await indexed(environment, wrapper);
+  it('of a cluster of Node.js of which it is a worker, without HOME, under a umask that takes every right from everybody', async () => {
+    const bare = ['sh', '-c', 'umask 777; exec env -u HOME "$@"', 'sh'];
+    const { code, stderr, logs, dataDir } = await indexed({}, [...bare, 'node', '-e', CLUSTER, '--']);
     expect([code, stderr]).toEqual([0, '']);
     expect(logs.at(-1)).toMatchObject({ msg: 'stopped' });
+    for (const path of [dataDir, join(dataDir, 'index')]) expect(statSync(path).mode & 0o777).toBe(0o700);
   });
 
   it('where no thread can take the place of one that ended, until one can', async () => {
@@ -100,7 +92,6 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     expect(await daemon.program.stop()).toBe(0);
   });
 
-  /** It is written as soon as it can be: test/unit/app/controlSocket.test.ts. */
   it('where its record cannot be written, of which it warns once, there is no file to reload at SIGHUP, and none of its files can be removed', async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
     const dataDir = scratchDirectory();

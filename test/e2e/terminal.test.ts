@@ -33,7 +33,6 @@ function expectGivenBack(program: Program): void {
   expect(program.stderr).toBe('keys one by one\nkeys by the line\n');
 }
 
-/** What the page shows, and fits: test/unit/cli/watch.test.ts. */
 describe('status --watch on a terminal', () => {
   it.each(['q', '\u0003'])('is a page of its own until %j is pressed', async (key) => {
     const program = await watching();

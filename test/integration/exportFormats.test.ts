@@ -61,7 +61,6 @@ const micros = (rfc3339: unknown): string => {
 };
 
 describe('files of other formats', () => {
-  // That they hold what the lines hold: valuesAcrossOutputs.test.ts.
   it('Parquet has the types that queries want', async () => {
     const { directory, manifest } = await exported('--format', 'parquet', '--compress', 'gzip');
     const from = `from '${directory}/transactions/*.parquet'`;
@@ -229,7 +228,6 @@ describe('a directory', () => {
 
   it.each([
     [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
-    [['--output', 'x', '--format', 'csv', '--from', '1', '--to', '5'], /is below the first indexed height/],
     [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
     [['--role', 'payer'], /Add --account ADDRESS\.$/],
     [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],

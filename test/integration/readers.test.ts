@@ -12,7 +12,6 @@ import { readersHere } from '../support/readers.js';
 const FIRST = 100;
 const SCRIPT = '/flow.access.AccessAPI/ExecuteScriptAtLatestBlock';
 
-/** Readers of a store, until the end of the test. What they show, and when: test/unit/api/changeFeed.test.ts. */
 async function served(
   startReader: StartReader,
   change: Partial<ReaderSources> = {},

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -8,7 +8,6 @@ import MiniSearch from 'minisearch';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { pageFiles } from '../../docs/.vitepress/pages.js';
 import { pageAt, root } from '../docs/files.js';
-import { questions } from '../docs/questions.js';
 import { builtPath, Site } from '../docs/Site.js';
 
 const directory = mkdtempSync(join(tmpdir(), 'fci-site-'));
@@ -19,21 +18,6 @@ beforeAll(async () => {
   site = new Site(directory);
 }, 180_000);
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
-
-/** The text of a section: from its heading to the next one of its order or above. */
-function sectionOf(file: string, anchor: string): string {
-  const text = readFileSync(join(root, file), 'utf8');
-  if (anchor === '') return text;
-  const heading = pageAt(file)
-    .headings()
-    .find((candidate) => candidate.anchor === anchor);
-  if (heading === undefined) throw new Error(`${file} has no heading #${anchor}`);
-  const marks = '#'.repeat(heading.depth);
-  const parts = text.split(new RegExp(`^(?=#{1,${heading.depth}} )`, 'm'));
-  const isOurs = (part: string): boolean =>
-    part.startsWith(`${marks} `) && part.split('\n', 1)[0]?.replaceAll(/[`*#]/g, '').trim() === heading.text;
-  return parts.find(isOurs) ?? '';
-}
 
 it('has every page, with the anchors of the repository', () => {
   expect([...site.pages.keys()].sort()).toEqual(pageFiles(root).map(builtPath).sort());
@@ -71,10 +55,49 @@ it('loads nothing from elsewhere', () => {
   ).toEqual([]);
 });
 
+/** Where the answer to what a newcomer asks stands; and what one types into the search field where that is not the question. */
+const questions: readonly (readonly [where: string, question: string, typed?: string])[] = [
+  ['docs/quickstart.md#see-it-run', 'How do I see it run without an access node?'],
+  ['docs/quickstart.md#what-you-need', 'What do I have to install first?', 'what you need Node.js npm'],
+  ['docs/beside-an-access-node.md#what-the-node-has-to-offer', 'What does my access node have to offer?'],
+  ['docs/beside-an-access-node.md#start-it', 'How do I start it beside my node?'],
+  ['docs/beside-an-access-node.md#how-much-it-asks-of-the-node', 'Will it overload my node?'],
+  ['docs/public-nodes.md#how-fast', 'Can I run it on public nodes, and how fast is that?'],
+  [
+    'docs/scale-out.md#ranges-on-one-machine',
+    'How do I get history from before I started?',
+    'backfill plan history',
+  ],
+  ['docs/scale-out.md#many-machines', 'How do I use several machines?'],
+  ['docs/edi-only.md#when-to-use-it', 'When do I want execution data only?'],
+  ['docs/sizing.md#disk', 'How much disk does it need?'],
+  ['docs/sizing.md#memory-and-processor', 'How much memory and processor does it need?'],
+  ['docs/install.md', 'How do I run it as a service?', 'install systemd service'],
+  ['docs/monitoring.md#is-it-healthy', 'How do I know that it is well?', 'is it healthy livez readyz'],
+  ['docs/alerts.md#setting-them-up', 'Where are dashboard and alerts?'],
+  ['docs/readiness.md', 'It is not ready: what does the code mean?', 'readiness upstream_unreachable'],
+  ['docs/command-line.md#explain', 'It does not move: what holds it up?', 'explain stage fetching'],
+  [
+    'docs/operations.md#what-you-see-what-it-means-what-to-do',
+    'The disk is full, or a file is damaged: what now?',
+  ],
+  [
+    'docs/data-guide.md#look-something-up',
+    'How do I look up a transaction?',
+    'look something up transaction',
+  ],
+  ['docs/data-guide.md#export-it', 'How do I get the data out?', 'export data lines of JSON'],
+  [
+    'SECURITY.md#what-is-verified-and-what-is-taken-on-trust',
+    'What is verified, and what do I have to trust?',
+  ],
+];
+
 describe('a newcomer', () => {
-  it.each(questions.map((entry) => [entry.question, entry] as const))(
-    '%s: is there in two clicks',
-    (_, { page, anchor, words }) => {
+  it.each(questions.map(([where, question]) => [where, question] as const))(
+    'finds in two clicks, in %s: %s',
+    (where) => {
+      const [page = '', anchor = ''] = where.split('#');
       const target = builtPath(page);
       const isAnswer = (link: { path: string; anchor: string }): boolean =>
         link.path === target && link.anchor === anchor;
@@ -89,8 +112,6 @@ describe('a newcomer', () => {
           ? 2
           : Infinity;
       expect(clicks).toBeLessThanOrEqual(2);
-      const section = sectionOf(page, anchor).replaceAll(/\s+/g, ' ');
-      for (const word of words) expect(section).toContain(word);
     },
   );
 
@@ -104,7 +125,8 @@ describe('a newcomer', () => {
       storeFields: ['title', 'titles'],
       searchOptions: { fuzzy: 0.2, prefix: true, boost: { title: 4, text: 2, titles: 1 } },
     });
-    const missed = questions.filter(({ page, anchor, search: typed }) => {
+    const missed = questions.filter(([where, question, typed = question]) => {
+      const [page = '', anchor = ''] = where.split('#');
       const found = search
         .search(typed)
         .slice(0, 10)
@@ -112,6 +134,6 @@ describe('a newcomer', () => {
       const wanted = `${builtPath(page)}${anchor === '' ? '' : `#${anchor}`}`;
       return !found.some((id) => (anchor === '' ? id.includes(wanted) : id.endsWith(wanted)));
     });
-    expect(missed.map(({ question }) => question)).toEqual([]);
+    expect(missed).toEqual([]);
   });
 });

@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, parseAllDocuments } from 'yaml';
-import { scratchDirectory, startProgram, type Program } from './program.js';
-import { startDaemonHere, type DaemonHere } from './runningDaemon.js';
 
 export const deployFolder = join(import.meta.dirname, '../../deploy');
 
@@ -10,29 +8,6 @@ export const deployFolder = join(import.meta.dirname, '../../deploy');
 export interface DeployedCommand {
   readonly args: readonly string[];
   readonly environment: Readonly<Record<string, string>>;
-}
-
-/** What the image sets (Dockerfile), but for ports that are free here and a directory of the test. */
-function imageEnvironment(): Record<string, string> {
-  const ports = { FCI_API_PORT: '0', FCI_API_GRPC_PORT: '0', FCI_METRICS_PORT: '0' };
-  return { ...ports, FCI_DATA_DIR: scratchDirectory(), FCI_LOG_FORMAT: 'json' };
-}
-
-/** Runs it with this build. `local` replaces what only exists where it is deployed: names of hosts. */
-export function startDeployed(
-  { args, environment }: DeployedCommand,
-  local: Readonly<Record<string, string>>,
-): Program {
-  return startProgram(args, { ...environment, ...imageEnvironment(), ...local });
-}
-
-/** Like `startDeployed`, of a daemon, in this process, once it listens. The database of a test asks for no password. */
-export function startDeployedDaemon(
-  { args, environment }: DeployedCommand,
-  local: Readonly<Record<string, string>>,
-): Promise<DaemonHere> {
-  const own = Object.entries(environment).filter(([name]) => name !== 'PGPASSWORD');
-  return startDaemonHere(args, { ...Object.fromEntries(own), ...imageEnvironment(), ...local });
 }
 
 export type Yaml = string | number | boolean | null | readonly Yaml[] | { readonly [key: string]: Yaml };

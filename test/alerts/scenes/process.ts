@@ -1,12 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { atEnd, probeOn } from '../../support/daemons.js';
 import { inspectReaders } from '../../support/inspector.js';
 import { TestSecrets } from '../../support/secretFiles.js';
-import { demandRoot, pause, type Scenes } from '../Stage.js';
+import { demandRoot, type Scenes } from '../Stage.js';
 
-const ROUNDS = 12;
 /** With the key of the one for `localhost`. */
 const EXPIRED = join(import.meta.dirname, '../../data/tls/expired-cert.pem');
 const growing = { blockIntervalMs: 200, paused: false };
@@ -93,24 +91,5 @@ export const processScenes: Scenes = {
       repaired: 'it holds one again',
       fix: () => secrets.use('localhost'),
     });
-  },
-  // Provokes nothing: it is for the panels that only callers fill.
-  readers: async (stage) => {
-    const { instance } = await stage.startUsual(growing, ['--api-forward']);
-    const daemon = stage.daemon(instance);
-    const follower = new AbortController();
-    atEnd(() => follower.abort());
-    const events = await fetch(`${daemon.apiUrl}/events`, { signal: follower.signal });
-    void events.body?.pipeTo(new WritableStream(), { signal: follower.signal }).catch(() => undefined);
-    const probe = probeOn(daemon.grpcAddress);
-    for (let round = 0; round < ROUNDS; round += 1) {
-      for (const path of ['/status', '/v1/blocks?height=final', '/v1/blocks/abc', '/nowhere']) {
-        await fetch(daemon.apiUrl + path);
-      }
-      await probe.call('GetLatestBlock');
-      // Not of an index: forwarded, and refused by the simulated node.
-      await probe.call('GetAccount', { address: Buffer.alloc(8) }).catch(() => undefined);
-      await pause(1_000);
-    }
   },
 };

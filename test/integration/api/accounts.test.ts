@@ -27,7 +27,6 @@ const pageOf = async (path: string): Promise<Page> => {
   return body as Page;
 };
 
-/** What is refused: openApi.test.ts. */
 describe('/accounts/{address}/transactions', () => {
   it('takes an address in every form, and says what the account is in each transaction', async () => {
     const newest = await pageOf(`${payer}/transactions`);

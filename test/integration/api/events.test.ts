@@ -18,7 +18,6 @@ beforeEach(async () => {
   served = await serve();
 });
 
-/** What it promises as every stream does: streams.test.ts. */
 describe('/events', () => {
   it('tells of every height what is indexed of it', async () => {
     const reader = await EventReader.open(`${served.url}/events?from=114`);
@@ -66,15 +65,6 @@ describe('/events', () => {
     expect(await reader.first(1)).toEqual([{ id, event: 'rewind', data: { height, block_id: null } }]);
     const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': id });
     expect(again.status).toBe(200);
-  });
-
-  it('tells of another block just below what is indexed, which the first block names', async () => {
-    const parent = chain[0]!.block.parentId;
-    const after = async (id: string) =>
-      (await EventReader.open(`${served.url}/events`, { 'last-event-id': `99-${id}` })).first(2);
-    const rewind = { id: `99-${parent}`, event: 'rewind', data: { height: 99, block_id: parent } };
-    expect(await after(idOf('old'))).toMatchObject([rewind, { id: idAt(100) }]);
-    expect(await after(parent)).toMatchObject([{ id: idAt(100) }, { id: idAt(101) }]);
   });
 
   it('ends where the caller ends its side, as one does who has left', async () => {

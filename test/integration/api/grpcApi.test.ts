@@ -27,7 +27,6 @@ const nothingYet = {
 };
 const bytes = (id: Identifier): Buffer => Buffer.from(id, 'hex');
 
-/** What it answers, field by field beside those of a node: test/e2e/grpc.test.ts. */
 describe('GrpcApiServer', () => {
   let served: Awaited<ReturnType<typeof servedOverGrpc>>;
   let ready: boolean;

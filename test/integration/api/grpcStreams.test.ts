@@ -60,7 +60,6 @@ const refused: Readonly<Record<string, readonly (readonly [method: string, reque
   ],
 };
 
-/** What they give, beside a node: test/e2e/grpc.test.ts. What they promise as every stream does: streams.test.ts. */
 describe('SubscribeBlocks and SubscribeBlockDigests', () => {
   it.each(Object.entries(refused))('are refused with %s', async (told, calls) => {
     const client = await serve();

@@ -27,7 +27,6 @@ describe.each(['/', '/docs'])('the page at %s', (path) => {
     expect(headers.get('referrer-policy')).toBe('no-referrer');
     expect(text).not.toMatch(loadsOfOthers);
     expect(text.length).toBeLessThan(150_000);
-    // Links to other pages: prefix.test.ts.
     for (const [, id] of text.matchAll(/href="#([^"]*)"/g)) expect(text).toContain(`id="${id}"`);
   });
 });
@@ -56,7 +55,6 @@ describe('the status page', () => {
     expect(headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
     expect(text).toContain('readiness-codes');
     expect(text).not.toMatch(/\bimport\b(?!\.meta)|\bfrom\s*["']/);
-    // From the root of the host it would ask outside of a prefix (prefix.test.ts).
     expect(text).not.toMatch(/["'`]\/(?:status|events|explain|lookup|docs|openapi|v1)\b/);
     expect(text).toContain('import.meta.url');
   });

@@ -17,7 +17,6 @@ function openMetrics(ground: Ground = {}) {
   return made;
 }
 
-/** What it says of a daemon: test/e2e/metrics.test.ts, and every other test that waits for one to be ready. */
 describe('the metrics server', () => {
   it('answers anything else with 404 and the list of what there is', async () => {
     const { server } = openMetrics();

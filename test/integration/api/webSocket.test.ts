@@ -27,7 +27,6 @@ const heightOf = ({ payload }: WsMessage): number => {
 };
 const heightsOf = (messages: readonly WsMessage[]): number[] => messages.map(heightOf);
 
-/** What they promise as every stream does: streams.test.ts. */
 describe('the topic blocks', () => {
   it('gives what /v1/blocks does, with the status that was subscribed to, as access nodes do', async () => {
     const client = await WsClient.open(served.url);

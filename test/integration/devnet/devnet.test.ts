@@ -1,17 +1,17 @@
 import { describe, expect, it } from 'vitest';
-import { ChainGenerator, startDevnet } from '../../../src/devnet/index.js';
-import type { DevnetHandle, DevnetMethod, DevnetOptions } from '../../../src/devnet/index.js';
+import { startDevnet } from '../../../src/devnet/index.js';
+import type { DevnetOptions } from '../../../src/devnet/index.js';
 import type { FaultCondition, FaultEffect } from '../../../src/devnet/index.js';
 import { identifierBytes } from '../../../src/flow/index.js';
-import { atEnd, GrpcProbe, refusal, VirtualClock } from '../../support/index.js';
+import { atEnd, GrpcProbe, refusal } from '../../support/index.js';
 import { devnetForTest } from '../../support/runningDaemon.js';
 
 const ROOT = 1_000;
 const HEAD = 1_400;
 
-async function start(options: DevnetOptions = {}, parts?: Parameters<typeof startDevnet>[1]) {
+async function start(options: DevnetOptions = {}) {
   const usual = { seed: 3, rootHeight: ROOT, startHead: HEAD, paused: true, sealedLag: 5 };
-  const devnet = await devnetForTest({ ...usual, ...options }, parts);
+  const devnet = await devnetForTest({ ...usual, ...options });
   const client = new GrpcProbe(devnet.address, { 'grpc.max_receive_message_length': 4 * 1024 * 1024 });
   atEnd(() => client.close());
   return { devnet, client };
@@ -19,11 +19,7 @@ async function start(options: DevnetOptions = {}, parts?: Parameters<typeof star
 
 const finalized = { block_status: 'BLOCK_FINALIZED' };
 const blocks = 'SubscribeBlocksFromStartHeight';
-const executionData = 'SubscribeExecutionDataFromStartBlockHeight';
-const heights = (from: number, count: number): string[] =>
-  Array.from({ length: count }, (_, index) => String(from + index));
 
-/** How it refuses what is not there, and streams that begin there: test/e2e/grpc.test.ts; full blocks are what a daemon asks it for. */
 describe('calls', () => {
   it('are answered with execution data of sealed blocks', async () => {
     const { client, devnet } = await start({ chainId: 'flow-testnet' });
@@ -36,45 +32,6 @@ describe('calls', () => {
     const codeAt = async (of: number) => (await client.refusal('GetExecutionDataByBlockID', at(of))).code;
     expect([await codeAt(HEAD - 4), await codeAt(HEAD + 1)]).toEqual(['NOT_FOUND', 'INTERNAL']);
   });
-
-  it('get an answer that breaks off: no method has one that decodes', async () => {
-    const faults = [{ method: '*', fault: 'truncated' }] as const;
-    const { devnet, client } = await start({ profile: { base: 'dense', odd: {} }, faults });
-    const { collections, height, id } = devnet.chain.block(HEAD - 10);
-    const ofCollection = { id: identifierBytes(collections[0]!.id) };
-    const calls: readonly (readonly [DevnetMethod, object])[] = [
-      ['Ping', {}],
-      ['GetNetworkParameters', {}],
-      ['GetNodeVersionInfo', {}],
-      ['GetLatestBlockHeader', {}],
-      ['GetBlockByHeight', { height: String(height) }],
-      ['GetCollectionByID', ofCollection],
-      ['GetFullCollectionByID', ofCollection],
-      ['GetTransaction', { id: collections[0]!.transactionIds.subarray(0, 32) }],
-      ['GetExecutionDataByBlockID', { block_id: identifierBytes(id) }],
-    ];
-    for (const [method, request] of calls)
-      expect([method, (await client.refusal(method, request)).code]).toEqual([method, 'INTERNAL']);
-    const from = { start_block_height: height, ...finalized };
-    for (const method of [blocks, executionData])
-      expect((await client.drain(method, from)).end.code).toBe('INTERNAL');
-  });
-});
-
-it('what a running node adds is certified, and a spork that has ended is the same for all', async () => {
-  const options = { hashedIds: true, seed: 1, rootHeight: 50 };
-  const { devnet: growing } = await start({ ...options, startHead: 60, endHeight: 70 });
-  const { devnet: ended } = await start({ ...options, startHead: 70, endHeight: 70 });
-  const plain = new ChainGenerator(options);
-  expect(growing.chain.blockId(55)).toBe(plain.blockId(55));
-  expect(growing.chain.blockId(56)).not.toBe(plain.blockId(56));
-  expect(ended.chain.blockId(70)).toBe(plain.blockId(70));
-  // Whoever catches up looks at every thousandth height.
-  const rare = [7_000, 1_000, 1_001].map((certificatesEvery) => {
-    const chain = new ChainGenerator({ ...options, rootHeight: 997, certificatesEvery });
-    return chain.blockId(1_000);
-  });
-  expect(new Set(rare).size).toBe(1);
 });
 
 it('a port that is in use is refused with a sentence', async () => {
@@ -100,78 +57,5 @@ describe('streams', () => {
     expect(await run({ fault: 'gap', times: 1 })).toBe('50 51 53 54 OK');
     expect(await run({ fault: 'repeat', times: 1 })).toBe('50 51 52 52 53 54 OK');
     expect(await run({ fault: 'cut', how: 'reset' })).not.toContain('OK');
-  });
-
-  it('of execution data begin at finalized blocks, wait for the seal, and can lead or lag', async () => {
-    const { devnet, client } = await start({ executionDataLag: -2 });
-    const received: string[] = [];
-    const call = client.stream(executionData, { start_block_height: HEAD - 4 });
-    call.on('error', () => undefined);
-    call.on('data', (message: { block_height: string }) => received.push(message.block_height));
-    await expect.poll(() => received).toEqual(heights(HEAD - 4, 2));
-    devnet.node.setFaults([{ method: executionData, fault: 'execution_data_lag', blocks: 10 }]);
-    devnet.node.head.advance(10);
-    expect((await client.call('GetLatestBlockHeader'))['block']).toMatchObject({ height: String(HEAD + 10) });
-    expect(received).toEqual(heights(HEAD - 4, 2));
-    devnet.node.setFaults([]);
-    await expect.poll(() => received).toEqual(heights(HEAD - 4, 12));
-    call.cancel();
-  });
-
-  it('of execution data by the deprecated method take a height, an id or nothing, but not both', async () => {
-    const { devnet, client } = await start();
-    const method = 'SubscribeExecutionData';
-    const byHeight = { start_block_height: 1_010 };
-    const byId = { start_block_id: identifierBytes(devnet.chain.blockId(1_020)) };
-    for (const [from, first] of [
-      [byHeight, 1_010],
-      [byId, 1_020],
-      [{}, HEAD - 5],
-    ] as const)
-      expect(await client.take(method, from, 1)).toMatchObject([{ block_height: String(first) }]);
-    expect((await client.drain(method, { ...byHeight, ...byId })).end.code).toBe('INVALID_ARGUMENT');
-  });
-});
-
-describe('flow control', () => {
-  const many: DevnetOptions = { rootHeight: 0, profile: 'dense', startHead: 100_000 };
-
-  /**
-   * A stream whose reader takes one message and then no more, once the pipes between the two are full and nothing moves.
-   * (A grpc-js client honours back-pressure from its first read on, not before.)
-   */
-  async function clogged(devnet: DevnetHandle, client: GrpcProbe) {
-    const call = client.stream(executionData, { start_block_height: 1 });
-    call.on('error', () => undefined);
-    atEnd(() => call.cancel());
-    const iterator = call[Symbol.asyncIterator]() as AsyncIterator<{ block_height: string }, undefined>;
-    await iterator.next();
-    let sent = -1;
-    let unmovedPolls = 0;
-    const isStill = (): boolean => {
-      unmovedPolls = sent === devnet.node.requests.highestHeightSent ? unmovedPolls + 1 : 0;
-      sent = devnet.node.requests.highestHeightSent;
-      return unmovedPolls >= 5;
-    };
-    await expect.poll(isStill, { interval: 100, timeout: 20_000 }).toBe(true);
-    return { call, next: async () => (await iterator.next()).value?.block_height };
-  }
-
-  it('prepares nothing ahead of a reader that takes nothing, and cuts it off after too long', async () => {
-    const clock = new VirtualClock();
-    const { devnet, client } = await start({ ...many, sendTimeoutMs: 30_000 }, { clock });
-    const { call, next } = await clogged(devnet, client);
-    expect(devnet.node.requests.highestHeightSent).toBeLessThan(500);
-    const ended = new Promise<number>((resolve) => call.on('status', ({ code }) => resolve(code)));
-    await clock.advance(29_999);
-    expect(devnet.openStreams()).toBe(1);
-    await clock.advance(1);
-    expect(devnet.openStreams()).toBe(0);
-    // What was under way arrives, and then the verdict.
-    const readAll = async (): Promise<void> => {
-      while ((await next()) !== undefined);
-    };
-    await expect(readAll()).rejects.toThrow(/timeout sending response/);
-    expect(await ended).toBe(4);
   });
 });

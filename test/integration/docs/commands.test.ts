@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
@@ -6,9 +6,10 @@ import { daemonSettings } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
 import { complaintsAgainst } from '../../docs/commandCheck.js';
 import { pageAt, pages, root } from '../../docs/files.js';
-import { fill, shapes } from '../../docs/placeholders.js';
-import { shellLines } from '../../docs/shell.js';
-import { ServedChain, smallChain } from '../../support/index.js';
+import { fill } from '../../docs/placeholders.js';
+import { commandsIn, shellLines } from '../../docs/shell.js';
+import { runProgram, scratchDirectory, ServedChain, smallChain } from '../../support/index.js';
+import { useOddExports } from '../../support/oddExports.js';
 
 /** `/status` has sections of the same names. */
 const statusFields = readFileSync(join(root, 'src/api/view/statusDocument.ts'), 'utf8');
@@ -58,10 +59,27 @@ it('calls routes that are served', async () => {
   const unknown = current.flatMap((page) =>
     shellLines(page)
       .flatMap(({ text }) => [...text.matchAll(/https?:\/\/127\.0\.0\.1:718\d(\/[^\s'"?]*)/g)])
-      .map(([, path = '']) => fill(path, shapes))
+      .map(([, path = '']) => fill(path))
       .filter((path) => !patterns.some((pattern) => pattern.test(path)))
       .map((path) => `${page.file}: ${path}`),
   );
   // Shown there because they are refused.
   expect(unknown.filter((path) => !path.startsWith('docs/rest-api.md: /v1/'))).toEqual([]);
+});
+
+describe('of a file that export made, whatever stands in it, a page has programs', () => {
+  const odd = useOddExports();
+  const lines = current
+    .flatMap(shellLines)
+    .map(({ text }) => text)
+    .filter((text) => /\bFILE\b/.test(text) && !text.startsWith('flow-collection-indexer '));
+  const isInstalled = (name = ''): boolean => spawnSync('which', [name]).status === 0;
+
+  it.each(lines)('%s', async (line) => {
+    if (!commandsIn(line).every(([program]) => isInstalled(program))) return;
+    const file = join(scratchDirectory(), 'file.ndjson');
+    expect(await odd.run('--output', file, '--quiet')).toMatchObject({ exit: 'done' });
+    const wrapper = ['bash', '-e', '-o', 'pipefail', '-c', line.replaceAll('FILE', file)];
+    expect(await runProgram([], {}, { wrapper })).toMatchObject({ code: 0, stderr: '' });
+  });
 });

@@ -6,7 +6,6 @@ import { idOf, transactionWith } from '../../support/smallChain.js';
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
-/** What transactions and blocks of every kind say: test/integration/valuesAcrossOutputs.test.ts. */
 describe("Flow's form", () => {
   it('of a transaction has exactly these fields', () => {
     const wire = encodeTransaction(transactionWith());

@@ -106,20 +106,6 @@ describe('precedence', () => {
       expect(() => origins(wrong), wrong).toThrow(/--api-cors-origin/);
     expect(() => origins('none', 'http://a')).toThrow(/none alone/);
   });
-
-  it('freezes what it gives, however deep', () => {
-    const open: string[] = [];
-    const walk = (value: unknown, path: string): void => {
-      if (typeof value !== 'object' || value === null) return;
-      if (!Object.isFrozen(value)) open.push(path);
-      for (const [key, inner] of Object.entries(value)) walk(inner, `${path}.${key}`);
-    };
-    const flags = { accessNodes: ['a:1', 'b:2'], 'edi.nodes': ['c:3'] };
-    walk(load(), 'default');
-    walk(load({ flags }), 'flags');
-    walk(load({ file: { accessNodes: ['a:1'], edi: { nodes: ['b:2'] } } }), 'file');
-    expect(open).toEqual([]);
-  });
 });
 
 describe('refusals', () => {
@@ -127,7 +113,6 @@ describe('refusals', () => {
     [{ file: { windwo: 3 } }, /Unknown key windwo.*Did you mean window\?/],
     [{ file: { api: { prot: 3 } } }, /api\.prot.*api\.port/],
     [{ file: { window: 0 } }, /window in .*0 is not a whole number from 1 to 4096/],
-    [{ file: { api: 3 } }, /api .*must be an object/],
     [{ file: '{"api.port": 1,\n"api": {"port": 1}}' }, /file .*: lines 1 and 2 both set port; keep one/],
     [{ file: '{"__proto__": {"x": 1}}' }, /Unknown key __proto__/],
     [{ environment: { FCI_API_PORT: '70000' } }, /FCI_API_PORT.*65535/],
@@ -287,14 +272,10 @@ describe('files as editors and shells write them', () => {
     ['a comment as a key', '{"$comment": "why", "$schema": {"x": 1}, "window": 3}', 3],
     ['// comments', '{\n  // why\n  "window": 3\n}', /in JSON at line 2, column 3\. JSON has no comments/],
     ['a comma too many', '{\n"window": 3,\n}', /in JSON at line 3, column 1\..* no comma after the last/],
-    ['YAML', 'window: 3\n', /Unexpected token 'w' in JSON at line 1, column 1/],
     ['nothing', '', /Unexpected end in JSON at line 1, column 1/],
     ['UTF-16', utf16, /not valid for encoding utf-8\. Save it as UTF-8\.$/],
-    ['Latin-1', Buffer.from('{"$comment": "f\xfcr", "window": 3}', 'latin1'), /not valid for encoding utf-8/],
-    ['a list', '[]', /The configuration file .* must be an object of keys/],
     ['a group that is a list', '{"api": [1]}', /The key api in .* must be an object of keys/],
     ['an empty name', '{"": 1}', /Unknown key "" in/],
-    ['a dot too many', '{"api.": {"port": 1}}', /Unknown key api\. in/],
     ['a name of every object', '{"toString": 1}', /Unknown key toString in/],
     ['a name in other words', '{"Api": {"port": 1}}', /Unknown key Api in/],
     ['a name with dashes', '{"log-level": "info"}', /Unknown key log-level .* Did you mean log\.level\?/],
