@@ -8,7 +8,7 @@ import { credentials, Metadata, type ChannelCredentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
 import { atEnd, beginCall, devnetForTest, eventually, indexedHere, probeOn } from '../support/daemons.js';
-import { runCommand, runDaemonHere, scratchDirectory, sessionOn } from '../support/daemons.js';
+import { runCommand, runDaemonHere, runProgram, scratchDirectory, sessionOn } from '../support/daemons.js';
 import { startArguments } from '../support/daemons.js';
 import {
   certificateOf,
@@ -233,6 +233,13 @@ describe('an API with a certificate and tokens', () => {
       const [headers] = (await once(call, 'response')) as [Readonly<Record<string, string>>];
       expect(headers['grpc-status']).toBe(isKnown ? undefined : '16');
     }
+
+    // Flow's SDK cannot send a token, and needs none for this.
+    const script = [join(import.meta.dirname, '../support/sdkProgram.mjs'), `https://localhost:${port}`, '7'];
+    const sdk = await runProgram([], { NODE_EXTRA_CA_CERTS: certificateOf('localhost') }, { script });
+    expect(sdk.code, sdk.stderr).toBe(0);
+    const { body } = await askSecurely(port, '/v1/blocks?height=7');
+    expect(sdk.stdout.trim()).toBe((JSON.parse(body) as [{ header: { id: string } }])[0].header.id);
   });
 });
 

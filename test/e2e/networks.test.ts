@@ -57,6 +57,11 @@ async function proves({ daemon, dataDir, node: { chain, node } }: Line): Promise
   await stopAndProve(daemon, dataDir, whole);
 }
 
+function isMissed({ daemon }: Line): Promise<unknown> {
+  const states = ['failing', 'set_aside', 'unknown'];
+  return daemon.statusUntil(({ endpoints }) => endpoints.every(({ state }) => states.includes(state)));
+}
+
 /** What the heap holds, and what it holds beside itself. */
 async function usedBytes(daemon: RunningDaemon): Promise<number> {
   const metrics = await daemon.scrape();
@@ -153,6 +158,16 @@ describe('from the start', () => {
     const environment = { NODE_OPTIONS: `--import=${stub}`, STUBBED_NAMES: hosts };
     const line = await lineOf({ address: (port) => `node.test:${port}`, environment });
     await line.daemon.reason(/Name resolution failed|ENOTFOUND/);
+    writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
+    await recovers(line);
+
+    // It goes again while the connection breaks: nobody can be called, until it is back.
+    writeFileSync(hosts, JSON.stringify({}));
+    await line.proxy.become({ kind: 'refused' });
+    line.node.node.head.advance(10);
+    await isMissed(line);
+    expect((await line.daemon.health('/livez')).status).toBe(200);
+    await line.proxy.become({ kind: 'fair' });
     writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
     await recovers(line);
     await proves(line);

@@ -163,3 +163,20 @@ it('loads only for those who use it what few use, and nothing for its version', 
 function partOf(name: string): string {
   return join(dist, built.find((file) => file.startsWith(join('parts', `${name}-`))) ?? name);
 }
+
+it.each([
+  { command: 'backfill, workers', part: 'backfill', packages: ['convict'] },
+  { command: 'check-proof', part: 'checkProof', packages: [] },
+  { command: 'completion', part: 'completion', packages: ['commander', 'convict'] },
+  { command: 'config', part: 'config', packages: ['convict'] },
+  { command: 'doctor, before it looks', part: 'doctor', packages: ['convict'] },
+  { command: 'export', part: 'exportBlocks', packages: ['commander', 'convict'] },
+  { command: 'get, explain', part: 'lookups', packages: ['convict'] },
+  { command: 'prove', part: 'prove', packages: ['convict'] },
+  { command: 'status', part: 'status', packages: ['convict'] },
+  { command: 'repair, rewind, forget', part: 'upkeep', packages: ['convict', 'level'] },
+  { command: 'verify', part: 'verify', packages: ['convict', 'level'] },
+  { command: 'backup, restore, migrate', part: 'copies', packages: ['convict', 'level'] },
+])('loads no server, no client and no store that $command does without', ({ part, packages }) => {
+  expect(packagesOf(partOf(part))).toEqual(packages);
+});
