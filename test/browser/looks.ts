@@ -9,6 +9,8 @@ const looks = [
   { name: 'dark', scheme: 'dark', width: 1_280, height: 900, isPhone: false },
   { name: 'phone', scheme: 'light', width: 390, height: 844, isPhone: true },
   { name: 'phone-dark', scheme: 'dark', width: 390, height: 844, isPhone: true },
+  // A window of 1,280 pixels at 400 %, with a scrollbar.
+  { name: 'zoomed', scheme: 'light', width: 320, height: 256, isPhone: false },
 ] as const;
 
 interface Violation {
