@@ -8,6 +8,9 @@ const looks = [
   { name: 'dark', colorScheme: 'dark', width: 1_280, height: 900, isPhone: false },
   { name: 'phone', colorScheme: 'light', width: 390, height: 844, isPhone: true },
   { name: 'phone-dark', colorScheme: 'dark', width: 390, height: 844, isPhone: true },
+  // A window of 1,280 pixels at 400 %.
+  { name: 'zoomed', colorScheme: 'light', width: 320, height: 256, isPhone: false },
+] as const;
 ] as const;
 
 /** Looks at a page in every way: nothing is wider than the screen or its card, and axe finds nothing. Keeps pictures where `directory` is given. */

@@ -31,6 +31,10 @@ export class HttpConnections extends Connections<HttpConnection> {
 
   constructor(options: ConnectionsOptions, dependencies: ConnectionsDependencies) {
     super(options, dependencies);
+    // A caller who ends its side after the request (`nc -N`) gets the answer, with which the connection ends. Before a handshake is
+    // over, none is to come: it ends with the caller's side, as that of a balancer which only looks whether the port is open.
+    Object.assign(options.server, { httpAllowHalfOpen: true });
+    options.server.on('secureConnection', (socket: Socket) => (socket.allowHalfOpen = true));
     // Before anybody asks for its refusal.
     options.server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
       const connection = this.of(socket);

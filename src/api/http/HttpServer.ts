@@ -89,8 +89,6 @@ export class HttpServer extends ListeningServer {
     this.#corsOrigins = options.corsOrigins ?? [];
     const app = this.#fastify(options);
     this.#app = app;
-    // A caller who ends its side after the request (`nc -N`) gets the answer, with which the connection ends.
-    Object.assign(app.server, { httpAllowHalfOpen: true });
     this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
@@ -151,12 +149,12 @@ export class HttpServer extends ListeningServer {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: requestTimeout,
       connectionsCheckingInterval: LATE_REQUESTS_EVERY_MS,
-      allowHalfOpen: true,
+      handshakeTimeout: requestTimeout,
     };
     return fastify({
       logger: false,
       schemaController: { compilersFactory: NO_COMPILERS },
-      ...(tls === undefined ? { http: limits } : { https: { ...limits, ...tlsOptions(tls) } }),
+      ...(tls === undefined ? { http: limits } : { https: { ...tlsOptions(tls), ...limits } }),
       requestTimeout,
       keepAliveTimeout: options.keepAliveMs ?? KEEP_ALIVE_MS,
       connectionTimeout: options.connectionTimeoutMs ?? CONNECTION_TIMEOUT_MS,

@@ -50,8 +50,8 @@ export function refusedByRouter(error: unknown): ApiError | undefined {
 
 /** Refuses bytes that are not an HTTP request, and requests that a limit cut off, then hangs up. */
 export function refuseClient(error: Error & { readonly code?: string }, socket: Socket): void {
-  // After a failed handshake, nothing can be written.
-  const isTlsError = error.code?.startsWith('ERR_SSL_') === true;
+  // After a failed handshake, or without one in time, nothing can be written.
+  const isTlsError = /^ERR_(?:SSL|TLS)_/.test(error.code ?? '');
   if (error.code === 'ECONNRESET' || isTlsError || !socket.writable) {
     socket.destroy();
     return;

@@ -110,8 +110,8 @@ export function variedBy(name: string | undefined, others: number | string | rea
   return [others, name].flat().filter(Boolean).join(', ');
 }
 
-/** The same Cache-Control for a response that not everybody gets: only its caller may keep it. `undefined`: nothing was said. */
-export function privately(control = ''): string {
+/** The same Cache-Control for a response that not everybody gets: only its caller may keep it. */
+export function privately(control: string): string {
   const directives = control.split(',').map((directive) => directive.trim());
   const kept = directives.filter((one) => !/^(?:|public|private\b.*|s-maxage\b.*)$/i.test(one));
   return kept.includes('no-store') ? 'no-store' : ['private', ...kept].join(', ');

@@ -181,11 +181,13 @@ export function restForwarding(
       const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
       const given = variedBy(headers.vary, response.getHeader('vary'));
       const vary = isPrivate ? variedBy('authorization', given) : given;
+      // Caches keep for minutes of what nothing is said, such as the status of a transaction.
+      const control = headers['cache-control'] ?? 'no-cache';
       response.writeHead(statusCode, {
         ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, sent)])),
         via: viaOf(headers),
         ...(vary === '' ? {} : { vary }),
-        ...(isPrivate ? { 'cache-control': privately(headers['cache-control']) } : {}),
+        'cache-control': isPrivate ? privately(control) : control,
         // The rest of an unfinished request is not read: its connection ends with the response.
         ...(request.complete ? {} : { connection: 'close' }),
       });

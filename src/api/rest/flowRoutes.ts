@@ -195,10 +195,25 @@ export function flowRoutes(
       parameters: [],
       response: nodeVersionInfoSchema,
       errors: ['not_yet_indexed'],
-      handle: () => ({
-        body: restNodeVersionInfo(nodeVersion(options.version, reader.meta(), status.range())),
-        kept: 'revalidated',
-      }),
+      handle: () => {
+        const node = nodeVersion(options.version, reader.meta(), status.range());
+        const body: T.Described<typeof nodeVersionInfoSchema> = {
+          semver: node.semver,
+          commit: '',
+          spork_id: node.sporkId,
+          protocol_version: '0',
+          protocol_state_version: '0',
+          spork_root_block_height: String(node.sporkRootHeight),
+          node_root_block_height: String(node.firstHeight),
+          ...(node.readable && {
+            compatible_range: {
+              start_height: String(node.readable.start),
+              end_height: String(node.readable.end),
+            },
+          }),
+        };
+        return { body, kept: 'revalidated' };
+      },
     },
   ];
 }
@@ -238,27 +253,6 @@ const nodeVersionInfoSchema = T.object(
     ),
   },
 ).named('NodeVersionInfo');
-
-function restNodeVersionInfo({
-  semver,
-  sporkId,
-  sporkRootHeight,
-  firstHeight,
-  readable,
-}: ReturnType<typeof nodeVersion>): T.Described<typeof nodeVersionInfoSchema> {
-  return {
-    semver,
-    commit: '',
-    spork_id: sporkId,
-    protocol_version: '0',
-    protocol_state_version: '0',
-    spork_root_block_height: String(sporkRootHeight),
-    node_root_block_height: String(firstHeight),
-    ...(readable === undefined
-      ? {}
-      : { compatible_range: { start_height: String(readable.start), end_height: String(readable.end) } }),
-  };
-}
 
 /** A response that callers may keep, with the selected fields. */
 function kept(document: unknown, query: Query, isForever = true): HttpResponse {

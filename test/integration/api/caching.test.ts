@@ -114,13 +114,17 @@ describe('where a token is needed', () => {
     ['Public', 'private'],
     ['private="x-user", no-transform', 'private, no-transform'],
     ['no-store, public', 'no-store'],
-    [undefined, 'private'],
+    [undefined, 'private, no-cache'],
   ])('a node that says %j of what is forwarded is not taken at its word', async (said, expected) => {
     const upstream = await RestNode.start((_request, response) =>
       response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}'),
     );
     const options = { forwardRest: upstream.url, secrets: guarded('expensive') };
     const served = await ServedChain.start(chain, { sealed: SEALED }, options);
+    const open = await ServedChain.start(chain, { sealed: SEALED }, { forwardRest: upstream.url });
+    // Caches have rules of their own for what says nothing: Varnish keeps it for two minutes.
+    const shared = (await open.get('/v1/accounts/f8d6e0586b0a20c7')).headers.get('cache-control');
+    expect(shared).toBe(said ?? 'no-cache');
     const headersOf = async (path: string) =>
       (await served.get(path, { headers: { authorization } })).headers;
     const headers = await headersOf('/v1/accounts/f8d6e0586b0a20c7');

@@ -35,6 +35,7 @@ interface Ground {
   readonly host?: string;
   readonly port?: number;
   readonly clock?: Clock;
+  readonly requestTimeoutMs?: number;
   readonly store?: MemoryIndexStore;
   readonly secrets?: ApiSecrets | undefined;
 }
@@ -124,7 +125,7 @@ it.each(['HTTP', 'HTTPS'])(
     const tls = { certificate: pem(certificateOf('localhost')), key: pem(keyOf('localhost')) };
     const secrets =
       protocol === 'HTTPS' ? { tls, tokens: undefined, tokensFor: 'everything' as const } : undefined;
-    const { server } = servers.api.make({ store, secrets });
+    const { server } = servers.api.make({ store, secrets, requestTimeoutMs: 3_000 });
     await server.start();
     const announced = secrets === undefined ? 'connection' : 'secureConnection';
     server.accepted.server.on(announced, (socket: Socket) => socket.once('end', () => setImmediate(answer)));
@@ -137,6 +138,11 @@ it.each(['HTTP', 'HTTPS'])(
     const [data] = (await once(socket, 'data')) as [Buffer];
     expect(String(data)).toMatch(/^HTTP\/1\.1 404 [^]*"not_yet_indexed"/);
     await closed;
+    // The check of a balancer ends its side at once; who never begins a handshake, or a request, is hung up on later.
+    const silent = once((await openSocket(server.address().port)).resume(), 'close').then(() => 'silent');
+    const check = once((await openSocket(server.address().port)).resume().end(), 'close');
+    expect(await Promise.race([check.then(() => 'check'), silent])).toBe('check');
+    await silent;
   },
 );
 
