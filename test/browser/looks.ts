@@ -11,7 +11,6 @@ const looks = [
   // A window of 1,280 pixels at 400 %.
   { name: 'zoomed', colorScheme: 'light', width: 320, height: 256, isPhone: false },
 ] as const;
-] as const;
 
 /** Looks at a page in every way: nothing is wider than the screen or its card, and axe finds nothing. Keeps pictures where `directory` is given. */
 export async function lookAt(page: Page, name: string, directory: string | undefined): Promise<void> {
