@@ -204,19 +204,6 @@ describe('refusing', () => {
 });
 
 describe('cancelling', () => {
-  it('aborts the call at once, counts it, and asks no more', async () => {
-    const requests = requester();
-    requests.request(1, [one.id]);
-    requests.cancel(1);
-    expect(a.calls[0]!.isAborted).toBe(true);
-    await clock.advance(60_000);
-    expect(a.calls).toHaveLength(1);
-    expect(await counted(metrics, 'collection_requests_cancelled_total')).toBe(1);
-    expect(requests.trail(one.id)).toBeUndefined();
-    expect(clock.pendingTimers).toBe(0);
-    expect(logger.records).toHaveLength(0);
-  });
-
   it('ends a collection that is fetched in parts between any two of them', async () => {
     const requests = requester();
     requests.request(1, [one.id]);
