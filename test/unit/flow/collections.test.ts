@@ -224,12 +224,6 @@ describe('the collections of a block', () => {
     ['another body', 'id_mismatch', block(one), data(two, system)],
     ['a transaction missing', 'id_mismatch', block(one), data(one.slice(1), system)],
     ['a transaction cut short', 'malformed', block(one), data([one[0]!.subarray(1), one[1]!], system)],
-    [
-      'a transaction larger than any can be',
-      'malformed',
-      block(one),
-      data([Buffer.alloc(5_000_000)], system),
-    ],
     ['another block', 'wrong_block', block(one), { ...data(one, system), blockId: ZERO_ID }],
     ['another height', 'wrong_block', block(one), { ...data(one, system), height: 13 }],
   ])('are refused with %s', (_, reason, of, from) => {
