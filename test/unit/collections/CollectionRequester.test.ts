@@ -432,16 +432,6 @@ it('without any node looks again until there is one', async () => {
 });
 
 describe('between the turns of the event loop', () => {
-  it('the next call leaves before the answer is verified', async () => {
-    requester({ concurrency: 1 }).request(1, [one.id, two.id]);
-    a.calls[0]?.answer(one.transactions);
-    await clock.turn();
-    expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
-    expect(sink.ids).toEqual([]);
-    await clock.settle();
-    expect(sink.ids).toEqual([one.id]);
-  });
-
   it('no more answers wait with their slots given away than calls may be under way', async () => {
     const wanted = many(9);
     a.onCall = honestOf(...wanted);
