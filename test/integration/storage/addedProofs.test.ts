@@ -7,7 +7,7 @@ const FIRST = 100;
 const chain = new HashedChain({ rootHeight: FIRST - 50, chainId: TEST_CHAIN });
 const proven = (...heights: number[]) => heights.map((height) => chain.block(height));
 /** On PostgreSQL, what a process commits is counted there, and known here soon. */
-const left = (store: IndexStore) => expect.poll(() => store.unproven());
+const left = (store: IndexStore) => expect.poll(() => store.unproven(), { timeout: 10_000 });
 
 let alternating: BlockEntry[] | undefined;
 /** Every second one has no proof. */

@@ -110,21 +110,20 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     expect(target.latestIndexedHeight()).toBe(290);
   });
 
-  it.each<[string, BlockEntry[], object]>([
-    ['that has other data', otherBlocks(range(250, 259)), refusal('foreign', 'differ at height 250:')],
-    [
-      'with blocks that do not link',
-      otherBlocks(range(200, 249)),
-      refusal('foreign', 'differ at height 250:'),
-    ],
-    ['that would get a hole above', blocksOf(range(150, 165)), refusal('usage', 'would leave a hole')],
-  ])('refuses a target %s, and changes nothing', async (_, blocks, error) => {
-    const { source, target } = await begin();
-    const [from, to] = [blocks[0]!.block.height, blocks.at(-1)!.block.height];
-    await target.initialise(metaFrom(from));
-    await target.commit(batchOf(...blocks));
-    await expect(copy(source, target)).rejects.toMatchObject(error);
-    expect(target.coverage()).toEqual([range(from, to)]);
+  it('refuses a target that does not fit, and changes nothing', async () => {
+    const source = await beginSource(await (await newSource()).open());
+    for (const [why, blocks, error] of [
+      ['has other data', otherBlocks(range(250, 259)), refusal('foreign', 'differ at height 250:')],
+      ['does not link', otherBlocks(range(200, 249)), refusal('foreign', 'differ at height 250:')],
+      ['gets a hole above', blocksOf(range(150, 165)), refusal('usage', 'would leave a hole')],
+    ] as const) {
+      const target = await (await newTarget()).open();
+      const [from, to] = [blocks[0]!.block.height, blocks.at(-1)!.block.height];
+      await target.initialise(metaFrom(from));
+      await target.commit(batchOf(...blocks));
+      await expect(copy(source, target), why).rejects.toMatchObject(error);
+      expect(target.coverage(), why).toEqual([range(from, to)]);
+    }
   });
 
   it('names the height of a block that is not what it should be, and copies what lies before it', async () => {

@@ -10,7 +10,7 @@ import { checkStoredProof } from '../../../src/proof/index.js';
 import { scriptedWorlds } from './scriptedNetwork.js';
 
 const CHAIN_ID = 'flow-localnet';
-const common = { hashedIds: true, profile: 'dense' } as const;
+const common = { hashedIds: true, certificatesEvery: 0, profile: 'dense' } as const;
 const [earlier = {}, live = {}] = consecutiveSporks({ ends: [{ lastHeight: 20 }], common });
 const chains = new Map([earlier, live].map((options) => [options, new Chain(options)]));
 const protocol = loadProtocol();

@@ -204,19 +204,6 @@ describe('refusing', () => {
 });
 
 describe('cancelling', () => {
-  it('aborts the call at once, counts it, and asks no more', async () => {
-    const requests = requester();
-    requests.request(1, [one.id]);
-    requests.cancel(1);
-    expect(a.calls[0]!.isAborted).toBe(true);
-    await clock.advance(60_000);
-    expect(a.calls).toHaveLength(1);
-    expect(await counted(metrics, 'collection_requests_cancelled_total')).toBe(1);
-    expect(requests.trail(one.id)).toBeUndefined();
-    expect(clock.pendingTimers).toBe(0);
-    expect(logger.records).toHaveLength(0);
-  });
-
   it('ends a collection that is fetched in parts between any two of them', async () => {
     const requests = requester();
     requests.request(1, [one.id]);
@@ -445,16 +432,6 @@ it('without any node looks again until there is one', async () => {
 });
 
 describe('between the turns of the event loop', () => {
-  it('the next call leaves before the answer is verified', async () => {
-    requester({ concurrency: 1 }).request(1, [one.id, two.id]);
-    a.calls[0]?.answer(one.transactions);
-    await clock.turn();
-    expect(a.calls.map(({ id }) => id)).toEqual([one.id, two.id]);
-    expect(sink.ids).toEqual([]);
-    await clock.settle();
-    expect(sink.ids).toEqual([one.id]);
-  });
-
   it('no more answers wait with their slots given away than calls may be under way', async () => {
     const wanted = many(9);
     a.onCall = honestOf(...wanted);

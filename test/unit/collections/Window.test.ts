@@ -113,29 +113,6 @@ describe('Window', () => {
       expect(woken - before).toBe(2);
     }
   });
-
-  it('lets go of those whose signal aborts', async () => {
-    const { window } = meeting();
-    const controller = new AbortController();
-    const waiting = window.changed(controller.signal);
-    controller.abort(new Error('stopped'));
-    await expect(waiting).rejects.toThrow('stopped');
-    await expect(window.changed(controller.signal)).rejects.toThrow('stopped');
-    window.notify();
-    for (let waiter = 0; waiter < 100; waiter += 1) {
-      const left = new AbortController();
-      const gone = window.changed(left.signal);
-      left.abort(new Error('left'));
-      await expect(gone).rejects.toThrow('left');
-    }
-  });
-
-  it('bounds how many may wait', async () => {
-    const { window } = meeting();
-    const wait = (): Promise<void> => window.changed(new AbortController().signal);
-    for (let waiter = 0; waiter < 32; waiter += 1) void wait();
-    await expect(wait()).rejects.toThrow('too many');
-  });
 });
 
 /** One that fulfils what every status promises. */

@@ -2,14 +2,14 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { asking, failing, honestOf, makeCollection, sources } from './sourceHarness.js';
 import type { FakeNode, HeightsRequester, MadeCollection } from './sourceHarness.js';
 
-let { clock, ends, headMoves, sink, window, a, b } = sources();
+let { clock, headMoves, sink, window, a, b } = sources();
 let requests: HeightsRequester;
 
 const made: MadeCollection[] = Array.from({ length: 12 }, (_, place) => makeCollection(`paused ${place}`, 1));
 const ids = made.map(({ id }) => id);
 
 beforeEach(() => {
-  ({ clock, ends, headMoves, sink, window, a, b } = sources());
+  ({ clock, headMoves, sink, window, a, b } = sources());
   // One call for one collection: the other way is not the question here.
   for (const node of [a, b]) node.unknown.add('GetCollectionByID');
   requests = asking({ clock, sink, window }, a);
@@ -33,17 +33,6 @@ describe('a pending back-off ends', () => {
     expect(new Set(sink.ids)).toEqual(new Set(ids.slice(0, 6)));
   });
 
-  it('when a new block is asked for, which is a new head as well', async () => {
-    a.onCall = failing('internal');
-    requests.request(998, [ids[0]!]);
-    await intoAPause(a);
-    a.onCall = honest;
-    ends.head += 1;
-    requests.request(1_001, [ids[1]!]);
-    await clock.settle();
-    expect(sink.ids).toContain(ids[0]);
-  });
-
   it('when the node gives another collection', async () => {
     a.onCall = failing('deadline');
     for (const [place, id] of ids.slice(0, 6).entries()) requests.request(1 + place, [id]);
@@ -52,16 +41,6 @@ describe('a pending back-off ends', () => {
     requests.request(20, [ids[6]!]);
     await clock.settle();
     expect(sink.ids).toHaveLength(7);
-  });
-
-  it('when another collection of the same block comes, though this one was denied', async () => {
-    a.onCall = (call) => (call.id === ids[0] ? call.fail('not_found') : honest(call));
-    requests.request(1, [ids[0]!]);
-    await intoAPause(a);
-    a.onCall = honest;
-    requests.request(1, [ids[1]!]);
-    await clock.settle();
-    expect(new Set(sink.ids)).toEqual(new Set([ids[0], ids[1]]));
   });
 
   it('not for what failed elsewhere or was denied, when a node answers again', async () => {

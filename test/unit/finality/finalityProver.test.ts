@@ -382,24 +382,6 @@ describe('FinalityProver', () => {
     expect(proving.status).toMatchObject({ provenHeight: 50, committee: { weight: 200 } });
   });
 
-  it('says that no node has snapshots, reports none for it, and asks again after five minutes', async () => {
-    const proving = await proved([42, 50], { change: ({ first }) => (first.snapshot = undefined) });
-    // At the first height, and at the newest.
-    expect(proving.first.count(METHOD)).toBe(2);
-    expect(proving.status).toMatchObject({
-      ...{ anchor: undefined, provenHeight: undefined },
-      reason: `no access node gives the protocol state of block 50: ${METHOD}: unimplemented`,
-    });
-    await proving.reaches(52);
-    await proving.clock.advance(FIVE_MINUTES_MS - 10_000);
-    expect(proving.first.count(METHOD)).toBe(2);
-    proving.first.snapshot = () => snapshot;
-    await proving.clock.advance(10_000);
-    expect(proving.status).toMatchObject({ provenHeight: 50, reason: undefined });
-    expect(proving.nodes.reported).toEqual([]);
-    expect(proving.logger.of('warn')).toEqual([]);
-  });
-
   it('believes the nodes at the newest block only where none has the first, not while one does not answer', async () => {
     const proving = await proved([42, 50], { change: ({ first }) => (first.down = true) });
     expect(proving.status.reason).toContain('block 42');

@@ -29,17 +29,6 @@ describe('FinalizedBlocks', () => {
     expect(reading.available()).toEqual(range(101, 108));
   });
 
-  it('reads nothing above the head', async () => {
-    const { world, reading } = reads({ window: 5 }, 'a');
-    world.advance(1_000);
-    await reading.makeDurable(100);
-    expect(world.node('a').calls).toEqual([]);
-    reading.head = 102;
-    reading.blocks.notify();
-    await world.clock.settle();
-    expect(world.node('a').taken).toEqual([101, 102]);
-  });
-
   it('says once that no node serves the next height, and not in the moment before one does', async () => {
     const { world, reading } = reads({ window: 5 }, 'a');
     world.nodes.serving = () => false;
@@ -172,19 +161,6 @@ describe('FinalizedBlocks', () => {
       expect(tookMs).toBeLessThanOrEqual(12_000);
     });
 
-    it('reads by stream where single calls fail', async () => {
-      const { world, fix } = brokenStreams('internal', 'a');
-      const reading = new Reading(world, { window: 50 });
-      world.node('a').odd.set(101, 'internal');
-      await reading.moveHead(120, 30_000);
-      expect(reading.linked()).toEqual([]);
-      fix();
-      world.node('a').odd.clear();
-      world.node('a').says = (method) => (method === 'GetBlockByHeight' ? 'internal' : undefined);
-      await world.clock.advance(15_000);
-      expect(reading.blocks.head()).toBe(120);
-    });
-
     it('asks block by block below where the stream begins, and reports nobody', async () => {
       const { world, reading } = reads({ window: 50 }, 'a');
       const node = world.node('a');
@@ -212,8 +188,6 @@ describe('FinalizedBlocks', () => {
   });
 
   describe('what holds up the next block', () => {
-    const stream = 'SubscribeBlocksFromStartHeight';
-
     it('is each node with its words, how often and since when', async () => {
       const { world, reading } = reads({ window: 5 }, 'a', 'b');
       for (const node of world.nodes.all) node.odd.set(101, 'internal');
@@ -242,12 +216,6 @@ describe('FinalizedBlocks', () => {
         (world) => world.node('a').odd.set(101, 'not_found'),
         6_000,
         { troubles: [{ node: 'a', kind: 'denied' }] },
-      ],
-      [
-        'that no node serves it',
-        (world) => (world.nodes.serving = () => false),
-        10_000,
-        { height: 101, troubles: [], isUnserved: true },
       ],
     ])('is %s', async (_, prepare, ms, held) => {
       const { world, reading } = reads({ window: 5 }, 'a');

@@ -150,35 +150,6 @@ describe('blocks that do not fit', () => {
       }
       expect(calls(world)).toBeLessThanOrEqual(10 * callsEach);
     });
-
-    it.each([
-      { names: ['a'], asked: 0, why: 'nobody else is there' },
-      { names: ['a', 'b'], asked: 5, why: 'another node confirms it' },
-    ])('asks for $asked of five blocks: $why', async ({ names, asked }) => {
-      const { world, reading } = reads({ window: 10 }, ...names);
-      for (const head of range(101, 105)) {
-        await reading.moveHead(head);
-        expect(reading.available()).toEqual(range(101, head));
-      }
-      expect(calls(world)).toBe(asked);
-    });
-  });
-
-  it('replaces a block that was handed out when the nodes agree on another', async () => {
-    const { world, reading } = reads({ window: 10 }, 'liar', 'honest', 'honest2');
-    world.gives('liar', world.strayed(102));
-    // Nobody can be asked whether it is the one.
-    for (const { unknown } of world.nodes.all) unknown.add('GetBlockByHeight');
-    await reading.moveHead(102);
-    expect(reading.idAt(102)).toBe(world.strayed(102).id);
-    expect(reading.available()).toEqual([101, 102]);
-    for (const { unknown } of world.nodes.all) unknown.clear();
-    await reading.moveHead(105, 1_000);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-    expect(reading.replaced).toEqual([{ height: 102, id: world.chain.idAt(102) }]);
-    expect(world.nodes.faults()).toContain('liar lied');
-    expect(world.nodes.faults()).not.toContain('honest lied');
   });
 
   it('replaces nothing while the nodes disagree on what it should be', async () => {
@@ -201,6 +172,8 @@ describe('blocks that do not fit', () => {
     await world.clock.advance(11_000);
     expect(reading.available()).toEqual([101, 102, 103]);
     expect(reading.replaced).toEqual([{ height: 102, id: world.strayed(102, 'y').id }]);
+    expect(world.nodes.faults()).toContain('blockSource lied');
+    expect(world.nodes.faults()).not.toContain('b lied');
   });
 
   describe('with the latest stored block', () => {

@@ -76,22 +76,6 @@ describe('collections', () => {
     expect(Buffer.from(encoded)).toEqual(expected);
   });
 
-  it('of another id are refused', () => {
-    const wire = encodeTransaction(signed([1]));
-    const other = encodeTransaction(signed([2]));
-    expect(reasonOf(() => verifyCollection(ZERO_ID, [wire]))).toBe('id_mismatch');
-    expect(reasonOf(() => verifyCollection(ZERO_ID, []))).toBe('id_mismatch');
-    expect(reasonOf(() => verifyCollection(idOf([wire, other]), [other, wire]))).toBe('id_mismatch');
-    expect(reasonOf(() => verifyCollection(idOf([wire, other]), [wire]))).toBe('id_mismatch');
-    expect(reasonOf(() => verifyCollection(idOf([wire]), [wire, wire]))).toBe('id_mismatch');
-  });
-
-  it('with a transaction that is none are refused as malformed', () => {
-    const wire = encodeTransaction(signed([1]));
-    expect(reasonOf(() => verifyCollection(idOf([wire]), [wire.subarray(0, -1)]))).toBe('malformed');
-    expect(reasonOf(() => verifyCollection(ZERO_ID, [Buffer.alloc(5_000_000)]))).toBe('malformed');
-  });
-
   it('of more transactions than can be are refused before they take memory', () => {
     const message = Buffer.from('0a00'.repeat(100_001), 'hex');
     expect(() => splitCollection(message)).toThrow(WireError);

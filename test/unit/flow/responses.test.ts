@@ -149,9 +149,3 @@ describe('answers', () => {
     expect(() => decode(Buffer.from(hex, 'hex'))).toThrow(WireError);
   });
 });
-
-it('the wire writer leaves defaults out, but not the elements of a repeated field', () => {
-  const writer = new WireWriter().number(1, 0).number(2, 0n).bytes(3, Buffer.alloc(0)).text(4, '');
-  expect(writer.finish()).toHaveLength(0);
-  expect(writer.element(5, Buffer.alloc(0)).text(6, 'é').finish().toString('hex')).toBe('2a003202c3a9');
-});

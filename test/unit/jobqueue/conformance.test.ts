@@ -62,6 +62,9 @@ const cases: readonly Case[] = [
     from2,
   ],
   ['21: 3 and 5 done, 4 and 6 running: takes 7', '+8 5* 3*', range(3, 7), 3, from2],
+  ['22: may begin at index 0', '+10 0*', [0, 1, 2], 0, { defaultIndex: -1, maxSearchAhead: 2 }],
+  ['23: a stored progress wins over the default', '+101', [101], 100, { stored: 100, defaultIndex: 10 }],
+  ['24: without one the default is where it begins', '+12 11*', [11, 12], 11, { defaultIndex: 10 }],
   ['25: with maxProcessing 1 strictly one at a time', '+20 1* 2*', range(1, 3), 2, { maxProcessing: 1 }],
 ];
 
@@ -71,22 +74,6 @@ describe('conformance of the job queue', () => {
     await act(bench, steps);
     expect(bench.called).toEqual(called);
     expect(bench.P).toBe(progress);
-  });
-
-  it('23: a check before start does nothing, and a stored progress wins over the default', async () => {
-    const bench = new Bench({ stored: 100, defaultIndex: 10 });
-    bench.available = 101;
-    bench.consumer.check();
-    await settle();
-    expect([bench.headReads, bench.called, bench.P]).toEqual([0, [], 100]);
-    await bench.start();
-    expect(bench.called).toEqual([101]);
-    const empty = new Bench({ defaultIndex: 10 });
-    empty.available = 12;
-    await empty.start();
-    expect([empty.called, empty.progress.processedIndex()]).toEqual([[11, 12], undefined]);
-    await empty.finish(11);
-    expect(empty.P).toBe(11);
   });
 
   it('26: signals before ready cause no check before start has finished, and exactly one after', async () => {

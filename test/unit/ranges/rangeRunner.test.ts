@@ -129,14 +129,6 @@ describe('the runner of ranges', () => {
     await end();
   });
 
-  it('ends with the error of a line that nobody expects, with all lines closed', async () => {
-    const { lines, running } = setUp();
-    await settle();
-    lines.get(0)!.breakWith(new Error('a bug'));
-    await expect(running).rejects.toThrow('a bug');
-    expect([...lines.values()].every(({ isClosed }) => isClosed)).toBe(true);
-  });
-
   const lost = new RangeLostError('postgres://localhost/index');
 
   /** The one range that is lost, as each of its writes may learn it first. */

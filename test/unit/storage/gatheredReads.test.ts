@@ -1,4 +1,3 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { ReadBatcher } from '../../../src/storage/leveldb/directory/ReadBatcher.js';
 
@@ -23,7 +22,6 @@ function database() {
 
 describe('the questions of one turn of the event loop', () => {
   const numbered = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
-  const part = numbered(40).join(' ');
 
   it.each<[string, string[][], string[]]>([
     ['as one', [['a', 'none'], ['b'], [], ['a']], ['a none b a']],
@@ -32,21 +30,12 @@ describe('the questions of one turn of the event loop', () => {
       [...numbered(32), 'x', 'y'].map((name) => [name]),
       [numbered(32).join(' '), 'x y'],
     ],
-    ['without making a larger one longer', [['a'], numbered(40), ['b']], ['a', part, 'b']],
   ])('are put to the database %s, and each gets its own values', async (_, questions, expected) => {
     const { reads, asked } = database();
     const answers = await Promise.all(questions.map((names) => reads.getMany(keys(...names))));
     const valueOf = (name: string) => (name === 'none' ? undefined : key(name.toUpperCase()));
     expect(answers).toEqual(questions.map((names) => names.map(valueOf)));
     expect(asked).toEqual(expected);
-  });
-
-  it('are not put together with those of the next', async () => {
-    const { reads, asked } = database();
-    const first = reads.getMany(keys('a'));
-    await turn();
-    expect(await Promise.all([first, reads.getMany(keys('b'))])).toEqual([[key('A')], [key('B')]]);
-    expect(asked).toEqual(['a', 'b']);
   });
 
   it('are answered one by one where one of them cannot be', async () => {

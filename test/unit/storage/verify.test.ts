@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { batchOf, begin, chainWith, HashedChain, heightOf, keyOf, makeBlock } from '../../support/index.js';
+import { batchOf, begin, HashedChain, heightOf, keyOf, makeBlock } from '../../support/index.js';
 import { makeChain, makeCollection, makeTransaction, range, rawEntries } from '../../support/index.js';
 import { repairAt, sealed, seededCollection, seededRandom, TEST_CHAIN } from '../../support/index.js';
 import { useStores, verifyAt, withRawDatabase } from '../../support/index.js';
@@ -25,17 +25,6 @@ const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages
 const { filled, freshPath, open, closedStore, changedStore } = useStores();
 
 /** What verify says of a sound store of every kind: test/support/storeSuite/checks.ts. */
-it('verify finds nothing in a store that was opened and closed many times, whatever compactions were cut short', async () => {
-  const long = chainWith(1, 12, (index) => [seededCollection(`c${index}`, 1 + (index % 4), 200)]);
-  const path = await closedStore([]);
-  for (const entry of long) {
-    const store = await open(path);
-    await store.commit(batchOf(entry));
-    await store.close();
-    expect((await verifyAt(path)).damages).toEqual([]);
-  }
-});
-
 describe('verify of a store with one byte changed', () => {
   it('names the height of every record, whichever byte of its key or value it is, and whether all or only that height is checked', async () => {
     const path = await closedStore(chain);
