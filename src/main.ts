@@ -192,15 +192,15 @@ endDespiteLeftovers();
 await lastWords();
 leaveTerminals();
 
-/** Directories that are created may always be entered. Expected errors: OperatorError (`storage`): there is no current directory. */
+/** Directories that are created may always be entered. Expected errors: OperatorError (`storage`): the current directory is gone, or Node.js puts U+FFFD into its path. */
 function checkSurroundings(): void {
   process.umask(process.umask(OTHERS) & OTHERS);
   try {
-    process.cwd();
+    if (process.cwd().includes('\ufffd')) throw new Error(process.cwd());
   } catch (error) {
     throw new OperatorError(
       'storage',
-      `The current directory is gone (${messageOf(error)}). Change to one that exists, and run the command again.`,
+      `The current directory is gone, or its path is not UTF-8 (${messageOf(error)}). Change to another one, and run the command again.`,
     );
   }
 }

@@ -127,8 +127,8 @@ export const host: Format<string> = {
     (isIPv6(given) || (/^[^\s\p{Cc}:/?#@[\]\\]+$/u.test(given) && URL.canParse(`http://${given}`))),
 };
 
-/** Nobody wants a file or directory of such a name: it would be made, and be sought elsewhere. */
-const NOT_REPLACED = /^(?:~(?:\/|$)|\$|-$)|:\/\//;
+/** Such a file or directory would be made, and be sought elsewhere: Node.js puts U+FFFD where a name is not UTF-8. */
+const NOT_REPLACED = /^(?:~(?:\/|$)|\$|-$)|:\/\/|\ufffd/;
 
 /** Where a file or directory is, or is made. `-` is nowhere, as standard output is for other programs. */
 export function localPath(what: string, value: string): Format<string> {

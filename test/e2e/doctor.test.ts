@@ -93,10 +93,13 @@ describe('doctor', () => {
     // After a clean stop, too.
     expect(await runDaemonHere([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
     expect(await toCome()).toBe('0');
-    // What is damaged is not counted on; `start` refuses it.
+    // What is damaged is not counted on, and named as `start` names it.
     const table = readdirSync(storePath(dataDir)).find((name) => /\.(?:ldb|log)$/.test(name)) ?? '';
     truncateSync(join(storePath(dataDir), table), 100);
-    expect(await toCome()).toBe(String(HEAD + 1));
+    const { code, saying } = await examined(start);
+    const damaged = new RegExp(`^Cannot read the store at ${storePath(dataDir)} \\(.* files are damaged`);
+    expect([code, saying('store', 'problem')]).toEqual([74, expect.stringMatching(damaged)]);
+    expect(saying('disk', 'ok')).toContain(`and ${HEAD + 1} heights to come`);
     expect(await runDaemonHere(start)).toMatchObject({ code: 74 });
   });
 

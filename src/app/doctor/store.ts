@@ -2,7 +2,7 @@ import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatSize, silentLogger } from '../../observability/index.js';
 import { maskedEndpoint, OperatorError, type Clock } from '../../runtime/index.js';
-import { loadPostgres, lockHolder, rangesInWords, surveyStore } from '../../storage/index.js';
+import { loadPostgres, lockHolder, rangesInWords, StorageError, surveyStore } from '../../storage/index.js';
 import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
 import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
 import { ok, problem, those, warning, type Finding } from './verdicts.js';
@@ -34,7 +34,6 @@ export async function lookAtStore(
   { chainId, dataDir, store }: Pick<DaemonConfig, 'chainId' | 'dataDir' | 'store'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<{ readonly stored: StoredHeights; readonly found: readonly Finding[] }> {
-  // What is wrong with a store, `start` says itself.
   if (store === undefined)
     return { stored: await heightsInDirectory({ dataDir, chainId }, { clock, status }), found: [] };
   const { surveyDatabase } = await loadPostgres();
@@ -48,10 +47,7 @@ export async function lookAtStore(
 }
 
 /** Whether what readers use receives what the store is given. Expected errors: as `lookAtStore`. */
-export async function checkReplica(
-  { api }: Pick<DaemonConfig, 'api'>,
-  clock: Clock,
-): Promise<readonly Finding[]> {
+export async function checkReplica({ api }: Pick<DaemonConfig, 'api'>, clock: Clock): Promise<Finding[]> {
   if (api.store === undefined) return [];
   const { surveyDatabase } = await loadPostgres();
   const { isReplica, place } = await surveyDatabase({ url: api.store, key: 'api.store' }, { clock });
@@ -78,8 +74,10 @@ async function heightsInDirectory(
   try {
     return await surveyStore({ path, chainId }, { clock, logger: silentLogger });
   } catch (error) {
+    // Nothing is stored yet, or no copy can be made beside it, which would be opened.
+    if (error instanceof StorageError && !/^(?:corrupt|not_a_store)$/.test(error.kind)) return nothingStored;
     if (!(error instanceof OperatorError)) throw error;
-    return nothingStored;
+    throw new OperatorError(error.exit, error.message.replaceAll(/\.survey-\d+/g, ''));
   }
 }
 

@@ -295,6 +295,7 @@ describe('whatever the database says', { timeout: 120_000 }, () => {
 
   it.each([
     ['add a constraint', 'ALTER TABLE flow_store.block ADD CHECK (height < 11)', 'remove the constraint'],
+    ['add a key', 'CREATE UNIQUE INDEX ON flow_store.block_0 ((height < 0))', 'remove the constraint'],
     ['move the end', 'UPDATE flow_store.coverage SET to_height = 500', 'has changed it. Run "verify"'],
   ])('is no fault of ours where others %s: it says what to do', async (_, change, advice) => {
     const { store, url } = await filled(10, [at(10)]);

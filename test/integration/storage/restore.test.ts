@@ -287,7 +287,7 @@ describe('an archive is refused, by its cause,', () => {
   ])('when a killed %s left what is not whole, until it is made again', async (command, left, again) => {
     const [from, path] = [await soundStore(), await freshPath()];
     await mkdir(`${path}.${left}`);
-    const error = fault('missing', `A ${command} of the store at ${path} was cut short`);
+    const error = fault('not_a_store', `A ${command} of the store at ${path} was cut short`);
     await expect(open(path)).rejects.toMatchObject(error);
     await again(from, path);
     expect(await readdir(dirname(path))).toEqual([basename(path)]);

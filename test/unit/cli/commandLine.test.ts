@@ -98,6 +98,7 @@ it.each([
   [['start', '--no-edi=1'], /--no-edi takes no value: write --edi or --no-edi/],
   [['start', '-window', '5'], /Unknown flag -window for start\. Did you mean --window/],
   [['backup', '--to=~/copy'], /Wrong value for --to: "~\/copy" is not a directory of this machine/],
+  [['backup', '--to=donn\ufffdes'], /Wrong value for --to: "donn.es" is not a directory of this machine/],
   [['prove', '1', '--output', '$HOME/proof'], /Wrong value for --output: .* is not a file of this machine/],
   [['export', '--output', 's3://b/x'], /Wrong value for --output: "s3:\/\/b\/\*\*\*" is not a file or/],
   [['export', '--output', '-', '--format', 'csv'], /Add --output DIRECTORY/],

@@ -15,9 +15,9 @@ const unfinished = {
   /** The damaged store, until the repaired one takes its place. */
   repair: ['.damaged', 'corrupt', 'Nothing is lost: run "repair --yes" again'],
   /** The restored one, until it is verified. */
-  restore: ['.restored', 'missing', 'Run it again, or delete what it left, for a new store'],
+  restore: ['.restored', 'not_a_store', 'Run it again, or delete what it left, for a new store'],
   /** The copy, until it could be opened. */
-  backup: ['.partial', 'missing', 'Make it again, or delete what it left'],
+  backup: ['.partial', 'not_a_store', 'Make it again, or delete what it left'],
 } as const;
 type Unfinished = keyof typeof unfinished;
 

@@ -97,13 +97,13 @@ export function saidByServer(error: unknown, doing: string, place: string, owner
   const known = causes.find((cause) => cause instanceof DatabaseFault);
   const said = causes.find((cause) => cause instanceof pg.DatabaseError);
   if (known !== undefined || said === undefined) return known;
-  const { code, hint, message, schema, severity, table } = said;
+  const { code, constraint, hint, message, schema, severity, table } = said;
   const state = code === undefined ? '' : ` [SQLSTATE ${code}]`;
   const words = `Cannot ${doing} at ${place} (${message}${state})${hint ? `. Hint: ${hint.replace(/\.$/, '')}` : ''}`;
   // The next attempt would meet the same: rows of somebody else, or a constraint or a lost partition.
   if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
     const advice =
-      code === '23505'
+      code === '23505' && constraint?.endsWith('_pkey') === true
         ? 'The database holds rows that this process did not write. Run "verify".'
         : 'Somebody has changed that table: remove the constraint, or restore the partition, and start again.';
     return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });

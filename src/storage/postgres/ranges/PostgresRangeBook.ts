@@ -102,7 +102,10 @@ export class PostgresRangeBook extends RunBook<PostgresRange> {
       assert(found !== undefined, 'the range is open');
       const isBordered = contains(coverageOfBook(book), from - 1);
       const [head] = isBordered ? await readHeads(session, from - 1, from - 1) : [];
-      return { fence: taken, open: found, line: await lineOf(session, found.record), below: head };
+      const state = await lineOf(session, found.record);
+      // Rows of other heights are of blocks that were damaged, and were back too late: in a partition that was away, or from a copy.
+      await deleteBlocks(session, found.record.next, range.to, [...state.above.keys()]);
+      return { fence: taken, open: found, line: state, below: head };
     });
     const run = new PostgresRange({ ...open, line }, below, { ...this.#parts, hooks, fence });
     this.runs.set(from, run);

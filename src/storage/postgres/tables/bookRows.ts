@@ -233,12 +233,15 @@ async function writeCoverage(session: Session, before: HeightRanges, after: Heig
     if (!known.has(to)) await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
 }
 
-/** Deletes every row of the heights `from … to`. */
-export async function deleteBlocks(session: Session, from: number, to: number): Promise<void> {
+/** Deletes every row of the heights `from … to`, but `kept`. */
+export async function deleteBlocks(
+  session: Session,
+  from: number,
+  to: number,
+  kept: readonly number[] = [],
+): Promise<void> {
   for (const table of DATA_TABLES) {
-    await session.query({
-      text: `DELETE FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
-      values: [from, to],
-    });
+    const text = `DELETE FROM flow_store.${table} WHERE height BETWEEN $1 AND $2 AND height <> ALL ($3::bigint[])`;
+    await session.query({ text, values: [from, to, kept] });
   }
 }

@@ -8,11 +8,10 @@ import type { Session } from '../connection/Session.js';
 import { lockStore, storeRow } from './bookRows.js';
 import {
   DATA_TABLES,
+  LATER_STATEMENTS,
   OLDEST_SERVER,
   PARTITION_HEIGHTS,
-  partitionStatements,
   POSTGRES_SCHEMA_VERSION,
-  PROOF_STATEMENTS,
   SCHEMA_STATEMENTS,
   VIEWS,
 } from './schema.js';
@@ -23,9 +22,8 @@ const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
 interface StoreRow {
   readonly schemaVersion: number;
   readonly chainId: string;
-  /** Tables and columns that a store of an earlier version lacks. */
-  readonly hasEvidence: boolean;
-  readonly hasHeals: boolean;
+  /** It has what a store of an earlier version lacks. */
+  readonly isCurrent: boolean;
 }
 
 /**
@@ -47,29 +45,25 @@ export async function prepareDatabase(
       );
     }
     await make(database, 'store', async (session) => {
-      await session.query({ text: [...SCHEMA_STATEMENTS, ...PROOF_STATEMENTS].join(';\n') });
+      await session.query({ text: SCHEMA_STATEMENTS.join(';\n') });
       const text = `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`;
       await session.query({ text, values: [1, chainId] });
-      await makeViews(session);
     });
   }
   const row = await storeRow<StoreRow>(database, {
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
-      to_regclass('flow_store.evidence') IS NOT NULL AS "hasEvidence", EXISTS (SELECT FROM pg_attribute
-        WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "hasHeals" FROM flow_store.store`,
+      num_nulls(to_regclass('flow_store.evidence'), to_regclass('flow_store.account_transaction_height')) = 0 AND EXISTS (
+        SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "isCurrent"
+      FROM flow_store.store`,
   });
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });
   if (isReadOnly) return;
-  if (!row.hasEvidence)
+  if (!row.isCurrent)
     await make(database, 'evidence', async (session) => {
-      await session.query({ text: PROOF_STATEMENTS.join(';\n') });
+      await session.query({ text: LATER_STATEMENTS.join(';\n') });
     });
   await make(database, 'store', makeViews);
-  if (!row.hasHeals)
-    await database.query({
-      text: 'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
-    });
 }
 
 /** Those that are missing: others may have been changed by whoever uses them. */
@@ -147,6 +141,12 @@ async function makePartition(session: Session, partition: number): Promise<void>
     values: [DATA_TABLES, String(partition)],
   });
   if (rows.length === 0) return;
-  const statements = rows.flatMap(({ table }) => partitionStatements(table, partition));
+  const from = partition * PARTITION_HEIGHTS;
+  // Each is created alone and then attached: creating it in place would lock the whole table, and wait for all its readers.
+  const statements = rows.map(({ table }) => {
+    const [whole, name] = [`flow_store.${table}`, `flow_store.${table}_${partition}`];
+    return `CREATE TABLE IF NOT EXISTS ${name} (LIKE ${whole} INCLUDING ALL);
+      ALTER TABLE ${whole} ATTACH PARTITION ${name} FOR VALUES FROM (${from}) TO (${from + PARTITION_HEIGHTS})`;
+  });
   await session.query({ text: statements.join(';\n') });
 }

@@ -11,18 +11,22 @@ export const PARTITION_HEIGHTS = 5_000_000;
 /** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
 
-/**
- * One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version needs not know
- * it. Apart from the others because an older store lacks it.
- */
-export const PROOF_STATEMENTS: readonly string[] = [
+/** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make. */
+export const LATER_STATEMENTS: readonly string[] = [
+  // One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version needs not know it.
   'CREATE TABLE IF NOT EXISTS flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
   'INSERT INTO flow_store.unproven VALUES (1, NULL) ON CONFLICT DO NOTHING',
   // One row: the height up to which the leader has proven the chain final; NULL while it has not.
   'CREATE TABLE IF NOT EXISTS flow_store.proven (one smallint PRIMARY KEY CHECK (one = 1), height bigint)',
   'INSERT INTO flow_store.proven VALUES (1, NULL) ON CONFLICT DO NOTHING',
   // What says who signs from a block on: `record` is the value of LevelDB, checksum included.
-  'CREATE TABLE flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
+  'CREATE TABLE IF NOT EXISTS flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
+  // A few heights are removed or checked at once, which must not read a whole partition. It is small, and costs a commit nothing.
+  // Ranges are filled at the same time, so a page has heights of several.
+  `CREATE INDEX IF NOT EXISTS account_transaction_height ON flow_store.account_transaction
+    USING brin (height int8_minmax_multi_ops) WITH (autosummarize = on)`,
+  // Last: it keeps everybody from reading plans.
+  'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
 ];
 
 /**
@@ -68,8 +72,7 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     from_height bigint NOT NULL,
     to_height bigint NOT NULL,
     sort_order text NOT NULL CHECK (sort_order IN ('newest', 'oldest')),
-    is_paused boolean NOT NULL,
-    heals boolean NOT NULL DEFAULT false
+    is_paused boolean NOT NULL
   )`,
   // The processes that fill the store, and what each holds (`src/ranges/pgboss/WorkerRegistry.ts`).
   `CREATE TABLE flow_store.worker (
@@ -179,17 +182,4 @@ export const VIEWS: ReadonlyMap<string, string> = new Map([
 export function isCovered(height: string): string {
   return `EXISTS (SELECT FROM flow_store.coverage
     WHERE ${height} BETWEEN coverage.from_height AND coverage.to_height)`;
-}
-
-/**
- * Creates a partition of a table. It is created alone and then attached: creating it in place would lock the whole table,
- * and wait for all its readers.
- */
-export function partitionStatements(table: string, partition: number): readonly string[] {
-  const name = `flow_store.${table}_${partition}`;
-  const from = partition * PARTITION_HEIGHTS;
-  return [
-    `CREATE TABLE IF NOT EXISTS ${name} (LIKE flow_store.${table} INCLUDING ALL)`,
-    `ALTER TABLE flow_store.${table} ATTACH PARTITION ${name} FOR VALUES FROM (${from}) TO (${from + PARTITION_HEIGHTS})`,
-  ];
 }
