@@ -127,7 +127,7 @@ export const host: Format<string> = {
     (isIPv6(given) || (/^[^\s\p{Cc}:/?#@[\]\\]+$/u.test(given) && URL.canParse(`http://${given}`))),
 };
 
-/** Such a file or directory would be made, and be sought elsewhere: Node.js puts U+FFFD where a name is not UTF-8. */
+/** A file of such a name would be made, and be sought elsewhere: Node.js puts U+FFFD where a name is not UTF-8. */
 const NOT_REPLACED = /^(?:~(?:\/|$)|\$|-$)|:\/\/|\ufffd/;
 
 /** Where a file or directory is, or is made. `-` is nowhere, as standard output is for other programs. */

@@ -181,7 +181,7 @@ export function restForwarding(
       const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
       const given = variedBy(headers.vary, response.getHeader('vary'));
       const vary = isPrivate ? variedBy('authorization', given) : given;
-      // Caches keep for minutes of what nothing is said, such as the status of a transaction.
+      // Without it, caches keep a response for minutes, the status of a transaction among them.
       const control = headers['cache-control'] ?? 'no-cache';
       response.writeHead(statusCode, {
         ...Object.fromEntries(kept.map(([name, value]) => [name, masked(value, sent)])),

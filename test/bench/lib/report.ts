@@ -208,12 +208,12 @@ const IN_SHORT = [
 ] as const;
 
 function inShort(reports: readonly Report[]): string[][] {
-  return IN_SHORT.flatMap(([name, what, column]) => {
+  return IN_SHORT.map(([name, what, column]) => {
     const figure = reports.flatMap(({ figures }) => figures).find((each) => each.what === what);
-    if (figure !== undefined) return [[name, withUnit(figure.value, figure.unit)]];
+    if (figure !== undefined) return [name, withUnit(figure.value, figure.unit)];
     const table = reports.flatMap(({ tables }) => tables).find(({ columns }) => columns.includes(column));
     const cell = table?.rows.find(([row]) => row === what)?.[table.columns.indexOf(column)];
-    return cell === undefined ? [] : [[name, `${cell} ${column}`]];
+    return [name, cell === undefined ? 'not measured' : `${cell} ${column}`];
   });
 }
 
