@@ -352,7 +352,8 @@ export class NodePool implements AccessNodes {
         (member.roles[role] || member.isTabled) &&
         isUsable(member) &&
         covers(member.range, height) &&
-        !this.#mayNameSpork(member, height),
+        !this.#mayNameSpork(member, height) &&
+        !this.#mayBeAnother(member),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
     return named.length > 0 ? named : serving;
@@ -364,6 +365,11 @@ export class NodePool implements AccessNodes {
       return false;
     const isCrossing = (this.dependencies.expectation().firstHeight ?? Infinity) < height;
     return isCrossing && this.dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
+  }
+
+  /** True after an outage while nothing is stored: no block ties what is at this address now to the spork that is recorded. */
+  #mayBeAnother({ outage }: PoolMember): boolean {
+    return outage && this.dependencies.expectation().watermark === undefined;
   }
 
   #historicNodes(height: number): readonly Endpoint[] {

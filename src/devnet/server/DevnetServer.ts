@@ -37,7 +37,7 @@ export class DevnetServer {
   readonly #dependencies: ServerDependencies;
   readonly #grpc: Server;
   readonly #tcp: TcpServer;
-  readonly #sockets = new Map<string, Socket>();
+  readonly #sockets = new Set<Socket>();
   readonly #calls = new Set<AbortController>();
 
   constructor(dependencies: ServerDependencies) {
@@ -47,9 +47,8 @@ export class DevnetServer {
     // We accept connections ourselves, so that faults can break them and port errors are clear.
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     this.#tcp = createServer({ noDelay: true }, (socket) => {
-      const peer = peerOf(socket);
-      this.#sockets.set(peer, socket);
-      socket.once('close', () => this.#sockets.delete(peer));
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
       injector.injectConnection(socket);
     });
   }
@@ -83,11 +82,11 @@ export class DevnetServer {
 
   /** Breaks all connections, as a crash does. The port is free when `close` resolves. */
   kill(): void {
-    for (const socket of [...this.#sockets.values()]) socket.resetAndDestroy();
+    for (const socket of [...this.#sockets]) socket.resetAndDestroy();
   }
 
   #destroySockets(): void {
-    for (const socket of [...this.#sockets.values()]) socket.destroy();
+    for (const socket of [...this.#sockets]) socket.destroy();
   }
 
   #addServices(): void {
@@ -165,7 +164,8 @@ export class DevnetServer {
   }
 
   #connection(call: { getPeer(): string }): Connection {
-    return { reset: () => this.#sockets.get(call.getPeer())?.resetAndDestroy() };
+    const peer = call.getPeer();
+    return { reset: () => [...this.#sockets].find((socket) => peerOf(socket) === peer)?.resetAndDestroy() };
   }
 
   #sink(call: ServerWritableStream<DevnetRequest, Buffer>): MessageSink {

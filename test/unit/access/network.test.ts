@@ -161,6 +161,21 @@ describe('identification', () => {
     expect([await askedAfter(900), await askedAfter(200)]).toEqual([3, 4]);
   });
 
+  it('gives an empty index no first block after an outage: it may be another chain’s than the recorded spork', async () => {
+    const script: NodeScript = { version: version(0), blockIdAt: () => idOf('1') };
+    const { net: empty, nodes } = await identified({ 'a:1': script });
+    const watermark = { height: 5, id: idOf('1') };
+    const { net: begun, nodes: same } = await identified({ 'a:1': script }, {}, { watermark });
+    script.down = true;
+    for (const opened of [nodes, same]) opened.node('a:1').breakConnection();
+    await clock.settle();
+    // A block that comes next must follow what is stored.
+    expect([empty, begun].map((net) => names(net.forHeight(6)))).toEqual([[], ['a:1']]);
+    script.down = false;
+    await clock.advance(2_500);
+    expect(names(empty.forHeight(6))).toEqual(['a:1']);
+  });
+
   it('neither floods nor whitewashes a node whose other calls fail', async () => {
     const { net, nodes } = await identified({ 'a:1': { version: version(5) } });
     const node = nodes.node('a:1');
