@@ -4,6 +4,7 @@
  * first; `-- --only PATTERN` for scenes by their names, `-- --write` for the table in docs/alerts.md.
  */
 import { spawnSync } from 'node:child_process';
+import { orAborted } from '../../src/runtime/index.js';
 import { alertRules } from '../support/alertRules.js';
 import { chosenFrom, conclude, textOf } from '../support/campaign.js';
 import { scratchDirectory, withCleanup } from '../support/daemons.js';
@@ -17,6 +18,9 @@ import { processScenes } from './scenes/process.js';
 import { sharedScenes } from './scenes/shared.js';
 import { Stage, type Outcome, type Scenes } from './Stage.js';
 import { scriptOptions } from '../support/scriptOptions.js';
+
+/** Within a scene some waits have no limit of their own. */
+const SCENE_LIMIT_MS = 600_000;
 
 const { values } = scriptOptions({
   options: { only: { type: 'string' }, write: { type: 'boolean', default: false } },
@@ -57,7 +61,7 @@ async function play(scene: (typeof named)[number], prometheus: PrometheusServer)
   try {
     await withCleanup(async () => {
       stage = new Stage(prometheus);
-      await scene.play(stage);
+      await orAborted(scene.play(stage), AbortSignal.timeout(SCENE_LIMIT_MS));
     });
   } catch (error) {
     failures.push(`${scene.name}: ${textOf(error)}`);

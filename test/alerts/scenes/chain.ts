@@ -67,7 +67,7 @@ export const chainScenes: Scenes = {
     const port = await lastingPort();
     let devnet = await devnetForTest({ ...chain, port });
     const instance = await stage.start(devnet, scratchDirectory(), ['--start-height', '0']);
-    await stage.daemon(instance).ready();
+    await stage.daemon(instance).reaches(chain.startHead);
     const replace = async (seed: number): Promise<void> => {
       await devnet.close();
       devnet = await devnetForTest({ ...chain, seed, port, startHead: 70 });

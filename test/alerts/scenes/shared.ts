@@ -17,7 +17,7 @@ export const sharedScenes: Scenes = {
       { method: 'GetBlockByHeight', ...lie },
       { method: 'SubscribeBlocks*', ...lie },
     ];
-    const devnet = await devnetForTest({ ...chain, profile: 'empty', startHead: HISTORY, faults });
+    const devnet = await devnetForTest({ ...chain, profile: 'empty', startHead: HISTORY });
     const dataDir = scratchDirectory();
     const instance = await stage.start(devnet, dataDir);
     await stage.daemon(instance).ready();
@@ -32,7 +32,10 @@ export const sharedScenes: Scenes = {
     await stage.provoke({
       alerts: ['FlowIndexerRangesDisputed'],
       fault: 'history is planned of which the node gives a block with another parent',
-      strike: () => backfill(dataDir, 'plan', '--from', String(LOST_HEIGHT)),
+      strike: async () => {
+        devnet.node.setFaults(faults);
+        await backfill(dataDir, 'plan', '--from', String(LOST_HEIGHT));
+      },
       // It fails five times, with pauses that double.
       limitMs: 240_000,
       repaired: 'it gives the right one; `backfill redrive`',
