@@ -1,6 +1,6 @@
 import type { Settings, ValuesOf } from '../config/index.js';
 import type { TerminalStream } from '../observability/index.js';
-import { OperatorError, type ExitReason, type Output } from '../runtime/index.js';
+import { messageOf, OperatorError, readNamedFile, type ExitReason, type Output } from '../runtime/index.js';
 
 /** The process around a command: everything it can print to or read from. */
 export interface Terminal {
@@ -69,6 +69,15 @@ export interface Command {
 
 export function wrongUse(message: string): OperatorError {
   return new OperatorError('usage', message);
+}
+
+/** Reads what an argument names; `-`: standard input. Expected errors: OperatorError `usage`. */
+export function readArgument(file: string, what = ''): string {
+  try {
+    return readNamedFile(file === '-' ? 0 : file, { mayBePipe: true }).toString();
+  } catch (error) {
+    throw wrongUse(`Cannot read ${what}${file}: ${messageOf(error)}`);
+  }
 }
 
 /** The positional arguments of a command as the usage line shows them. */

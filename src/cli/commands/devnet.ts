@@ -1,8 +1,7 @@
 import type { devnetSettings } from '../../config/index.js';
-
 import { parseFaults, startDevnet } from '../../devnet/index.js';
-import { messageOf, OperatorError, readNamedFile, whenAborted } from '../../runtime/index.js';
-import type { Run } from '../command.js';
+import { whenAborted } from '../../runtime/index.js';
+import { readArgument, type Run } from '../command.js';
 
 export const devnet: Run<typeof devnetSettings> = async (invocation, terminal) => {
   const { history, endHeight, sporkOf, faults, ...options } = invocation.flags;
@@ -12,7 +11,7 @@ export const devnet: Run<typeof devnetSettings> = async (invocation, terminal) =
     startHead: Math.min(rootHeight + history, endHeight ?? Number.MAX_SAFE_INTEGER),
     ...(endHeight === null ? {} : { endHeight }),
     ...(sporkOf === null ? {} : { previousSeed: sporkOf }),
-    ...(faults === null ? {} : { faults: readFaults(faults) }),
+    ...(faults === null ? {} : { faults: parseFaults(readArgument(faults, 'the fault script '), faults) }),
   });
   for (const output of terminal.outputs) output.neverWait();
   terminal.out(
@@ -24,15 +23,3 @@ export const devnet: Run<typeof devnetSettings> = async (invocation, terminal) =
   await devnet.close();
   return 'done';
 };
-
-function readFaults(path: string): ReturnType<typeof parseFaults> {
-  let text: string;
-  try {
-    text = readNamedFile(path, { mayBePipe: true }).toString();
-  } catch (error) {
-    throw new OperatorError('configuration', `Cannot read the fault script ${path}: ${messageOf(error)}.`, {
-      cause: error,
-    });
-  }
-  return parseFaults(text, path);
-}

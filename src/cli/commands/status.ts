@@ -23,6 +23,7 @@ export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
 
 const INTERVAL_MS = 1_000;
 const CTRL_C = '\u0003';
+const CTRL_Z = '\u001a';
 const HINT = 'q ends this.';
 
 /**
@@ -33,12 +34,20 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
   const isLive = terminal.isLive && !json;
   const ending = childOf(terminal.signal);
   const { signal } = ending;
-  // In raw mode, Ctrl-C sends no signal.
+  const display = isLive ? screen(terminal) : lines(terminal, json);
+  // In raw mode, these keys send no signal.
   const onKey = (key: string): void => {
     if (key === 'q' || key === CTRL_C) ending.abort();
+    if (key === CTRL_Z) void suspend();
   };
-  const stopKeys = isLive ? terminal.onKey(onKey) : undefined;
-  const display = isLive ? screen(terminal) : lines(terminal, json);
+  let stopKeys = isLive ? terminal.onKey(onKey) : undefined;
+  const suspend = async (): Promise<void> => {
+    stopKeys?.();
+    display.close();
+    await terminal.write(new Uint8Array());
+    process.once('SIGCONT', () => (stopKeys = terminal.onKey(onKey)));
+    process.kill(0, 'SIGTSTP');
+  };
   let last: StatusDocument | undefined;
   let answeredAtMs = 0;
   try {

@@ -43,11 +43,12 @@ const percentOf = ({ from, to, next }: BackfillRangeStatus): string =>
 export function rangeLine(range: BackfillRangeStatus): string {
   const { state, rate, eta, failures, reason, waitingFor } = range;
   const head = `range ${span(range)}: ${state}, ${percentOf(range)}`;
-  if (state === 'running') {
-    const pace = `${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
-    if (waitingFor === null) return `${head}, ${pace}`;
+  if (waitingFor !== null)
     return `${head}: ${waitingFor.message} (for ${formatDuration(waitingFor.ageSeconds)})`;
-  }
+  // The pace of a range that another process works on is not known here.
+  if (state === 'running' && rate === 0) return head;
+  if (state === 'running')
+    return `${head}, ${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
   if (failures === 0) return head;
   const again = state === 'disputed' ? '; "backfill redrive" runs it again' : '';
   return `${head}, failed ${failures} times: ${reason ?? 'reason unknown'}${again}`;

@@ -43,7 +43,12 @@ describe('status --watch', () => {
       ...{ from, to: from + 999, state, next: from + 250, rate: 25, eta: 30 },
       ...{ failures: 0, reason: null, waitingFor: null },
     });
-    const ranges = [range(0, 'failed'), ...[1, 2, 3, 4, 5].map((index) => range(1_000 * index, 'running'))];
+    const others = { ...range(5_000, 'running'), rate: 0, eta: null };
+    const ranges = [
+      range(0, 'failed'),
+      ...[1, 2, 3, 4].map((index) => range(1_000 * index, 'running')),
+      others,
+    ];
     const heights = { from: 0, to: 9_999, missingHeights: 7_500 };
     const plan = { id: 1, ...heights, order: 'newest', state: 'active', untakenVersion: null } as const;
     const pace = { missingHeights: 7_500, rate: 125, eta: 60, heldBack: null };
@@ -56,6 +61,10 @@ describe('status --watch', () => {
     );
     watch.end();
     expect(await watch.ended).toBe('done');
+    const { out } = await runInProcess(['status', '--api-port', String(chain.port)]);
+    expect(out).toContain('range 4,000 to 4,999: running, 25%, 25.0/s, ETA 30s\n');
+    // Another process works on it.
+    expect(out).toContain('range 5,000 to 5,999: running, 25%\n');
   });
 
   it('--json prints documents and nothing else', async () => {
