@@ -32,8 +32,8 @@ export function newPlan(
     );
   if (to > live.to)
     throw usage(
-      `Height ${to} is above the latest indexed one, ${live.to}: the daemon indexes heights above that without a plan. ` +
-        `Give --to ${Math.max(from, live.from - 1)} or lower.`,
+      `Height ${to} is above the latest indexed one, ${live.to}: the daemon indexes heights above that without a plan.` +
+        (from < live.from ? ` Give --to ${live.from - 1} or lower.` : ''),
     );
   if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
   if (plans.filter(({ heals }) => heals !== true).length >= MAX_PLANS)

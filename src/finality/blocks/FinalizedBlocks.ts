@@ -89,6 +89,8 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
   readonly #below: BlockBelow | undefined;
   readonly #reachedHeight: number;
   readonly #needsBlockAbove: boolean;
+  /** The first height of an empty index; `undefined` where blocks follow what is stored, and in history. */
+  readonly #first: number | undefined;
   #handedOutTo: number;
   readonly #chooser: NodeChooser;
   readonly #pause: Pause;
@@ -111,10 +113,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     this.#deps = dependencies;
     const height = window.latestIndexedHeight();
     this.#handedOutTo = height;
+    const isBegun = neighbours !== undefined || dependencies.latestBlock() !== undefined;
+    this.#first = isBegun ? undefined : height + 1;
     const latestBlock = () => dependencies.latestBlock() ?? this.#below?.block;
     this.#linked = new LinkedBlocks(sporkRoots, { window, latestBlock });
     this.#pause = new Pause({ clock });
-    const chooser = new NodeChooser({
+    this.#chooser = new NodeChooser({
       streamName: STREAM_NAME,
       stream: BLOCK_STREAM,
       call: BLOCK_CALL,
@@ -124,18 +128,17 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
       random,
       logger,
     });
-    this.#chooser = chooser;
     this.#resolver = new ForkResolver({
       ...dependencies,
       firstHeight: options.firstHeight ?? height + 1,
       hasSporks: sporkRoots.length > 0,
       latestBlock,
       isDoubted: () => this.#below?.isDoubted === true && dependencies.latestBlock() === undefined,
-      chooser,
+      chooser: this.#chooser,
       linked: this.#linked,
     });
     if (neighbours?.below === true) {
-      const { troubles } = chooser;
+      const { troubles } = this.#chooser;
       const isEndKnown = !neighbours.above;
       this.#below = new BlockBelow({ height, isEndKnown, nodes, troubles, pause: this.#pause, clock });
     }
@@ -367,7 +370,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     let nextToAsk = start;
     try {
       for (let height = start; !this.#mayStream(node); height += 1) {
-        const highest = Math.max(height, this.#toRead());
+        const highest = height === this.#first ? height : Math.max(height, this.#toRead());
         while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
           const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
           // Its failure is handled when it is awaited, or below.
@@ -395,8 +398,12 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** True while the node should be asked for the next height by stream. */
   #mayStream(node: AccessNode): boolean {
-    const from = this.#streamFrom.get(node.name);
-    return (from === undefined || this.#linked.next >= from) && this.#chooser.mayStream(node);
+    const { next } = this.#linked;
+    // A stream has a connection of its own, which may lead to another node. Nothing but the connection over which this one has
+    // identified itself ties the first block to the spork that is recorded.
+    const isWellAsked = node.supports(BLOCK_CALL) && node.healthOf(BLOCK_CALL) === 'healthy';
+    if (next === this.#first && isWellAsked) return false;
+    return next >= (this.#streamFrom.get(node.name) ?? 0) && this.#chooser.mayStream(node);
   }
 
   async #resolve(refused: Answer, signal: AbortSignal): Promise<number> {

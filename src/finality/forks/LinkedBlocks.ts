@@ -61,8 +61,6 @@ export class LinkedBlocks {
   links(block: FinalizedBlock): boolean {
     this.prune();
     const tip: BlockHead | undefined = this.at(this.#next - 1)?.block ?? this.#parts.latestBlock();
-    if (tip !== undefined && tip.height !== this.#next - 1)
-      throw new Error(`the block at the watermark is ${tip.height}, not ${this.#next - 1}`);
     return block.height === this.#next && this.isAcceptable(block) && this.#follows(block, tip);
   }
 

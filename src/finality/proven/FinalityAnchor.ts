@@ -74,32 +74,25 @@ export interface KnownEpochs {
  */
 export class FinalityAnchor {
   readonly #parts: Parts;
-  #anchor: Anchor | undefined;
+  /** This and the next are set here alone. */
+  anchor: Anchor | undefined;
+  /** Who signs above its height; `undefined` until there is an anchor. */
+  known: KnownEpochs | undefined;
   /** Heights of named blocks that are stored and have the named ids. */
   readonly #compared = new Set<number>();
-  #known: KnownEpochs | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
   }
 
-  get anchor(): Anchor | undefined {
-    return this.#anchor;
-  }
-
-  /** Who signs above `height`; `undefined` until there is an anchor. */
-  get known(): KnownEpochs | undefined {
-    return this.#known;
-  }
-
   forget(): void {
-    this.#anchor = this.#known = undefined;
+    this.anchor = this.known = undefined;
     this.#compared.clear();
   }
 
   /** True where the last block of the spork is stored by now, which is better than the nodes' word. */
   isOutdone(range: HeightRange): boolean {
-    return this.#anchor?.kind === 'first_use' && this.#namedIn(range, 'spork_table') !== undefined;
+    return this.anchor?.kind === 'first_use' && this.#namedIn(range, 'spork_table') !== undefined;
   }
 
   /**
@@ -169,7 +162,7 @@ export class FinalityAnchor {
         isLacking &&= answer.isLacking;
       } else if (lastViewOf(answer.state) <= lastView) why = 'the last proven block does not say';
       else {
-        this.#known = { state: answer.state, height: at };
+        this.known = { state: answer.state, height: at };
         return this.#keep(header, answer, { isAnchor: false });
       }
     }
@@ -243,8 +236,8 @@ export class FinalityAnchor {
   async #begin({ kind, height, id }: Anchor, header: StoredHeader, answer?: Known): Promise<void> {
     const state = answer?.state;
     if (answer !== undefined) await this.#keep(header, answer, { isAnchor: true });
-    this.#anchor = { kind, height, id };
-    this.#known = state && { state, height: header.height };
+    this.anchor = { kind, height, id };
+    this.known = state && { state, height: header.height };
     const { epoch, members } = state?.current.committee ?? {};
     this.#parts.logger.info(
       { kind, height, id, epoch, members: members?.length },

@@ -72,6 +72,21 @@ describe('FinalizedBlocks', () => {
       expect(world.nodes.faults()).toEqual([]);
     });
 
+    it.each([
+      ['the call, over the connection over which the node has identified itself', undefined, 'main'],
+      ['a stream, which may lead to another node, while such calls fail', 'deadline', 'elsewhere'],
+    ] as const)('takes the first block of an empty index from %s', async (_way, failure, expected) => {
+      const { world, reading } = reads({ window: 10, empty: true }, 'a');
+      const elsewhere = world.chain.fork('elsewhere', 0);
+      world.node('a').says = (method, height) =>
+        method === stream ? { block: elsewhere.block(height), status: 'finalized' } : failure;
+      await reading.moveHead(103, 20_000);
+      const chain = expected === 'main' ? world.chain : elsewhere;
+      expect(reading.blocks.blockAt(101)?.id).toBe(chain.idAt(101));
+      // A stream gives all above.
+      if (failure === undefined) expect(world.node('a').calls[1]).toEqual({ method: stream, height: 102 });
+    });
+
     it('opens a stream again that owes a block for longer than 8 s', async () => {
       const { world, reading } = reads({ window: 10 }, 'a', 'b');
       await reading.moveHead(101);
