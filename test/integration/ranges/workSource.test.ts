@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
@@ -471,20 +471,18 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
   },
 };
 
-describe('the work source', () => {
-  const [local, onDatabase] = [useLocal(), usePgBoss()];
+const [local, onDatabase] = [useLocal(), usePgBoss()];
 
-  it.each(Object.entries(behaviours))('on LevelDB %s', (_, behaves) => behaves(local));
+it.each(Object.entries(behaviours))('on LevelDB %s', (_, behaves) => behaves(local));
 
-  it('on pg-boss does the same, and several processes share it', { timeout: 180_000 }, () =>
-    together(
-      Object.fromEntries(
-        Object.entries({ ...behaviours, ...shared }).map(([name, behaves]) => [
-          name,
-          () => behaves(onDatabase),
-        ]),
-      ),
-      AT_ONCE,
+it('on pg-boss does the same, and several processes share it', { timeout: 180_000 }, () =>
+  together(
+    Object.fromEntries(
+      Object.entries({ ...behaviours, ...shared }).map(([name, behaves]) => [
+        name,
+        () => behaves(onDatabase),
+      ]),
     ),
-  );
-});
+    AT_ONCE,
+  ),
+);
