@@ -174,29 +174,27 @@ describe('from the start', () => {
   });
 });
 
-describe('messages without end', () => {
-  /** Announces a message of a gigabyte and then sends it, as fast as it is taken. */
-  const gigabyte = (stream: ServerHttp2Stream): void => {
-    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
-    stream.write(Buffer.from([0, 0x40, 0, 0, 0]));
-    const chunk = Buffer.alloc(256 * 1024);
-    const pump = (): void => {
-      while (!stream.destroyed) if (!stream.write(chunk)) return;
-    };
-    stream.on('drain', pump);
-    pump();
+/** Announces a message of a gigabyte and then sends it, as fast as it is taken. */
+const gigabyte = (stream: ServerHttp2Stream): void => {
+  stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+  stream.write(Buffer.from([0, 0x40, 0, 0, 0]));
+  const chunk = Buffer.alloc(256 * 1024);
+  const pump = (): void => {
+    while (!stream.destroyed) if (!stream.write(chunk)) return;
   };
+  stream.on('drain', pump);
+  pump();
+};
 
-  it('are refused as soon as they are announced: memory stays where it was', async () => {
-    const line = await lineOf();
-    await recovers(line);
-    const before = await line.daemon.peakMemoryBytes();
-    await line.proxy.become({ kind: 'impostor', answer: gigabyte });
-    line.node.node.head.advance(10);
-    await errorsAtLeast(line.daemon, 'too_large', 5);
-    expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
-    await line.proxy.become({ kind: 'fair' });
-    await recovers(line);
-    await proves(line);
-  });
+it('messages without end are refused as soon as they are announced: memory stays where it was', async () => {
+  const line = await lineOf();
+  await recovers(line);
+  const before = await line.daemon.peakMemoryBytes();
+  await line.proxy.become({ kind: 'impostor', answer: gigabyte });
+  line.node.node.head.advance(10);
+  await errorsAtLeast(line.daemon, 'too_large', 5);
+  expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
+  await line.proxy.become({ kind: 'fair' });
+  await recovers(line);
+  await proves(line);
 });

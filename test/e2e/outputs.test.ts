@@ -183,42 +183,40 @@ async function expectWhole(daemon: RunningDaemon, read: () => string): Promise<v
   expect(said.reduce((sum, { lines = 0 }) => sum + lines, 0)).toBe(lost);
 }
 
-describe('outputs that take nothing', () => {
-  const both = (): RunAs => {
-    const { given } = unreadPipe({ isFull: true });
-    return { outputs: [given, given] };
-  };
+const both = (): RunAs => {
+  const { given } = unreadPipe({ isFull: true });
+  return { outputs: [given, given] };
+};
 
-  it('do not hold up what Node.js itself prints', async () => {
-    const devnet = await devnetForTest(chain);
-    const dataDir = scratchDirectory();
-    const program = startProgram(startArguments(devnet, dataDir, '--start-height', '0'), {}, both());
-    const { daemon } = await foundIn(dataDir, program);
-    // Node.js says where its debugger listens, or why it does not.
-    program.child.kill('SIGUSR1');
-    await daemon.reaches(HEAD);
-    expect((await daemon.health('/livez')).status).toBe(200);
-    expect(await program.stop()).toBe(0);
-  });
-
-  const nobody = { address: '127.0.0.1:1' };
-  const ends: readonly [string, number, () => string[], Record<string, string>?][] = [
-    ['a bug', 1, () => startArguments(nobody, scratchDirectory()), BUG],
-    // Not a directory.
-    ['a refusal', 74, () => startArguments(nobody, programPath)],
-    ['a wrong flag', 64, () => startArguments(nobody, scratchDirectory(), '--nonsense')],
-    ['a command that finds no daemon', 69, () => ['status', '--api-port', '1']],
-  ];
-  it('do not hold up the end', () =>
-    together(
-      Object.fromEntries(
-        ends.map(([name, code, args, environment = {}]) => [
-          `by ${name}`,
-          async () => expect(await startProgram(args(), environment, both()).exited).toBe(code),
-        ]),
-      ),
-    ));
+it('outputs that take nothing do not hold up what Node.js itself prints', async () => {
+  const devnet = await devnetForTest(chain);
+  const dataDir = scratchDirectory();
+  const program = startProgram(startArguments(devnet, dataDir, '--start-height', '0'), {}, both());
+  const { daemon } = await foundIn(dataDir, program);
+  // Node.js says where its debugger listens, or why it does not.
+  program.child.kill('SIGUSR1');
+  await daemon.reaches(HEAD);
+  expect((await daemon.health('/livez')).status).toBe(200);
+  expect(await program.stop()).toBe(0);
 });
+
+const nobody = { address: '127.0.0.1:1' };
+const ends: readonly [string, number, () => string[], Record<string, string>?][] = [
+  ['a bug', 1, () => startArguments(nobody, scratchDirectory()), BUG],
+  // Not a directory.
+  ['a refusal', 74, () => startArguments(nobody, programPath)],
+  ['a wrong flag', 64, () => startArguments(nobody, scratchDirectory(), '--nonsense')],
+  ['a command that finds no daemon', 69, () => ['status', '--api-port', '1']],
+];
+it('outputs that take nothing do not hold up the end', () =>
+  together(
+    Object.fromEntries(
+      ends.map(([name, code, args, environment = {}]) => [
+        `by ${name}`,
+        async () => expect(await startProgram(args(), environment, both()).exited).toBe(code),
+      ]),
+    ),
+  ));
 
 describe('a command', () => {
   it.each([

@@ -115,36 +115,34 @@ describe('the files of the house', () => {
   });
 });
 
-describe('the doors of the house', () => {
-  const read = (path: string) => readFileSync(join(root, path), 'utf8');
-  const filesOf = (folder: string) =>
-    (readdirSync(join(root, folder), { recursive: true }) as string[])
-      .filter((path) => /\.tsx?$/.test(path))
-      .map((path) => ({ path: join(folder, path), code: read(join(folder, path)) }));
-  const src = filesOf('src');
-  const doors = rooms.map((room) => ({ room, names: namesIn(read(`src/${room}/index.ts`), 'export') }));
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const filesOf = (folder: string) =>
+  (readdirSync(join(root, folder), { recursive: true }) as string[])
+    .filter((path) => /\.tsx?$/.test(path))
+    .map((path) => ({ path: join(folder, path), code: read(join(folder, path)) }));
+const src = filesOf('src');
+const doors = rooms.map((room) => ({ room, names: namesIn(read(`src/${room}/index.ts`), 'export') }));
 
-  /** The job queue is an entry point of the package as well (docs/jobqueue.md), and the simulated node is made for tests. */
-  it.each(doors.filter(({ room }) => room !== 'jobqueue' && room !== 'devnet'))(
-    'of $room gives only what another room takes',
-    ({ room, names }) => {
-      const others = src.filter(({ path }) => !path.startsWith(`src/${room}/`)).map(({ code }) => code);
-      expect(names.filter((name) => !others.some((code) => new RegExp(`\\b${name}\\b`).test(code)))).toEqual(
-        [],
-      );
-    },
-  );
-
-  it('are what tests go in by, where there is one for what they want', () => {
-    const around = filesOf('test').flatMap(({ path, code }) =>
-      doors.flatMap(({ room, names }) =>
-        namesIn(code, 'import', `[^']*/src/${room}/(?!index)[^']+`)
-          .filter((name) => names.includes(name))
-          .map((name) => `${path} takes ${name} of ${room}`),
-      ),
+/** The job queue is an entry point of the package as well (docs/jobqueue.md), and the simulated node is made for tests. */
+it.each(doors.filter(({ room }) => room !== 'jobqueue' && room !== 'devnet'))(
+  'the doors of the house of $room gives only what another room takes',
+  ({ room, names }) => {
+    const others = src.filter(({ path }) => !path.startsWith(`src/${room}/`)).map(({ code }) => code);
+    expect(names.filter((name) => !others.some((code) => new RegExp(`\\b${name}\\b`).test(code)))).toEqual(
+      [],
     );
-    expect(around).toEqual([]);
-  });
+  },
+);
+
+it('the doors of the house are what tests go in by, where there is one for what they want', () => {
+  const around = filesOf('test').flatMap(({ path, code }) =>
+    doors.flatMap(({ room, names }) =>
+      namesIn(code, 'import', `[^']*/src/${room}/(?!index)[^']+`)
+        .filter((name) => names.includes(name))
+        .map((name) => `${path} takes ${name} of ${room}`),
+    ),
+  );
+  expect(around).toEqual([]);
 });
 
 /** What the statements of this kind that name these modules take or give. */

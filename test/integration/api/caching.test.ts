@@ -137,56 +137,54 @@ describe('where a token is needed', () => {
   });
 });
 
-describe('tags', () => {
-  const tagOf = async (served: ServedChain, path: string): Promise<string> =>
-    // As it is: which of several answers at once are compressed is left open.
-    (await served.get(path, { headers: { 'accept-encoding': 'identity' } })).headers.get('etag') ?? '';
+const tagOf = async (served: ServedChain, path: string): Promise<string> =>
+  // As it is: which of several answers at once are compressed is left open.
+  (await served.get(path, { headers: { 'accept-encoding': 'identity' } })).headers.get('etag') ?? '';
 
-  it('are strong, the same for the same answer, and others for every other answer', async () => {
-    const paths = [
-      ...['blocks?height=100', 'blocks?height=100&expand=payload', 'blocks?height=100&select=header'],
-      ...['blocks?height=100&select=header.id', 'blocks?height=101', 'blocks?height=100,101'],
-      ...['blocks?height=101,100', `blocks/${idAt(100)}/payload`, 'blocks/100/collections'],
-      ...['blocks/100/collections?expand=transactions', `transactions?block_id=${idAt(100)}`],
-      ...[`collections/${large}`, `collections/${large}?expand=transactions`],
-      ...[`transactions/${transaction}`, 'network/parameters', 'node_version_info'],
-    ].map((path) => `/v1/${path}`);
-    const tags = await Promise.all(paths.map((path) => tagOf(served, path)));
-    for (const tag of tags) expect(tag).toMatch(/^"[\w-]{22}"$/);
-    expect(new Set(tags).size).toBe(paths.length);
-    const again = await serve();
-    expect(await Promise.all(paths.map((path) => tagOf(again, path)))).toEqual(tags);
-  });
+it('tags are strong, the same for the same answer, and others for every other answer', async () => {
+  const paths = [
+    ...['blocks?height=100', 'blocks?height=100&expand=payload', 'blocks?height=100&select=header'],
+    ...['blocks?height=100&select=header.id', 'blocks?height=101', 'blocks?height=100,101'],
+    ...['blocks?height=101,100', `blocks/${idAt(100)}/payload`, 'blocks/100/collections'],
+    ...['blocks/100/collections?expand=transactions', `transactions?block_id=${idAt(100)}`],
+    ...[`collections/${large}`, `collections/${large}?expand=transactions`],
+    ...[`transactions/${transaction}`, 'network/parameters', 'node_version_info'],
+  ].map((path) => `/v1/${path}`);
+  const tags = await Promise.all(paths.map((path) => tagOf(served, path)));
+  for (const tag of tags) expect(tag).toMatch(/^"[\w-]{22}"$/);
+  expect(new Set(tags).size).toBe(paths.length);
+  const again = await serve();
+  expect(await Promise.all(paths.map((path) => tagOf(again, path)))).toEqual(tags);
+});
 
-  it('change with the status of a block', async () => {
-    const before = await tagOf(served, '/v1/blocks?height=106');
-    served.range = { ...served.range, sealed: 106 };
-    const after = await served.get('/v1/blocks?height=106', { headers: { 'if-none-match': before } });
-    expect(after).toMatchObject({ status: 200, body: [{ block_status: 'BLOCK_SEALED' }] });
-    expect(after.headers.get('etag')).not.toBe(before);
-    expect(after.headers.get('cache-control')).toBe(FOREVER);
-  });
+it('tags change with the status of a block', async () => {
+  const before = await tagOf(served, '/v1/blocks?height=106');
+  served.range = { ...served.range, sealed: 106 };
+  const after = await served.get('/v1/blocks?height=106', { headers: { 'if-none-match': before } });
+  expect(after).toMatchObject({ status: 200, body: [{ block_status: 'BLOCK_SEALED' }] });
+  expect(after.headers.get('etag')).not.toBe(before);
+  expect(after.headers.get('cache-control')).toBe(FOREVER);
+});
 
-  it('spare a caller the answer that it holds, and only that one', async () => {
-    const path = `/v1/transactions/${transaction}`;
-    const tag = await tagOf(served, path);
-    for (const held of [tag, `W/${tag}`, `"other", ${tag}`, '*', ` ${tag} ,"x"`]) {
-      for (const method of ['GET', 'HEAD']) {
-        const answer = await served.get(path, { method, headers: { 'if-none-match': held } });
-        expect(answer).toMatchObject({ status: 304, body: undefined });
-        expect(answer.headers.get('etag')).toBe(tag);
-        expect(answer.headers.get('cache-control')).toBe(FOREVER);
-        expect(answer.headers.get('vary')).toBe('accept-encoding');
-      }
+it('tags spare a caller the answer that it holds, and only that one', async () => {
+  const path = `/v1/transactions/${transaction}`;
+  const tag = await tagOf(served, path);
+  for (const held of [tag, `W/${tag}`, `"other", ${tag}`, '*', ` ${tag} ,"x"`]) {
+    for (const method of ['GET', 'HEAD']) {
+      const answer = await served.get(path, { method, headers: { 'if-none-match': held } });
+      expect(answer).toMatchObject({ status: 304, body: undefined });
+      expect(answer.headers.get('etag')).toBe(tag);
+      expect(answer.headers.get('cache-control')).toBe(FOREVER);
+      expect(answer.headers.get('vary')).toBe('accept-encoding');
     }
-    for (const other of ['"other"', tag.slice(1, -1), '', ',', 'W/', `"${tag}"`]) {
-      const answer = await served.get(path, { headers: { 'if-none-match': other } });
-      expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
-    }
-    const headers = { 'if-none-match': '*' };
-    expect((await served.get(`/v1/transactions/${idOf('nothing')}`, { headers })).status).toBe(404);
-    expect((await served.get('/status', { headers })).status).toBe(200);
-  });
+  }
+  for (const other of ['"other"', tag.slice(1, -1), '', ',', 'W/', `"${tag}"`]) {
+    const answer = await served.get(path, { headers: { 'if-none-match': other } });
+    expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
+  }
+  const headers = { 'if-none-match': '*' };
+  expect((await served.get(`/v1/transactions/${idOf('nothing')}`, { headers })).status).toBe(404);
+  expect((await served.get('/status', { headers })).status).toBe(200);
 });
 
 describe('compression', () => {

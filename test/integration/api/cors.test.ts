@@ -59,37 +59,35 @@ it.each<[what: string, path: string, status: number, init?: RequestInit]>([
   abort.abort();
 });
 
-describe('pages of every origin', () => {
-  it('may read that they hold an answer already', async () => {
-    const { daemon } = await served(['*']);
-    const url = `${daemon.url}/v1/blocks?height=101`;
-    const etag = (await fetch(url)).headers.get('etag') ?? '';
-    const answer = await fetch(url, { headers: { origin: PAGE, 'if-none-match': etag } });
-    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([304, '*']);
-  });
+it('pages of every origin may read that they hold an answer already', async () => {
+  const { daemon } = await served(['*']);
+  const url = `${daemon.url}/v1/blocks?height=101`;
+  const etag = (await fetch(url)).headers.get('etag') ?? '';
+  const answer = await fetch(url, { headers: { origin: PAGE, 'if-none-match': etag } });
+  expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([304, '*']);
+});
 
-  it('are told before a POST that they may send it, where it is forwarded', async () => {
-    const { daemon, node } = await served(['*']);
-    for (const path of ['/v1/scripts?block_height=sealed', '/v1/transactions', '/nowhere']) {
-      const { status, headers } = await fetch(daemon.url + path, preflight(PAGE, 'POST'));
-      expect([status, headers.get(ALLOWED)]).toEqual([204, '*']);
-      const told = ['methods', 'headers'].map((what) => headers.get(`access-control-allow-${what}`));
-      expect(told).toEqual(['GET, HEAD, POST', 'content-type']);
-      expect(headers.get('access-control-max-age')).toBe('7200');
-    }
-    expect(node.seen).toEqual([]);
-    const reading = await ServedChain.start(chain, { sealed: 102 }, { corsOrigins: ['*'] });
-    const { headers } = await fetch(`${reading.url}/v1/transactions`, preflight(PAGE, 'POST'));
-    expect(headers.get('access-control-allow-methods')).toBe('GET, HEAD');
-  });
+it('pages of every origin are told before a POST that they may send it, where it is forwarded', async () => {
+  const { daemon, node } = await served(['*']);
+  for (const path of ['/v1/scripts?block_height=sealed', '/v1/transactions', '/nowhere']) {
+    const { status, headers } = await fetch(daemon.url + path, preflight(PAGE, 'POST'));
+    expect([status, headers.get(ALLOWED)]).toEqual([204, '*']);
+    const told = ['methods', 'headers'].map((what) => headers.get(`access-control-allow-${what}`));
+    expect(told).toEqual(['GET, HEAD, POST', 'content-type']);
+    expect(headers.get('access-control-max-age')).toBe('7200');
+  }
+  expect(node.seen).toEqual([]);
+  const reading = await ServedChain.start(chain, { sealed: 102 }, { corsOrigins: ['*'] });
+  const { headers } = await fetch(`${reading.url}/v1/transactions`, preflight(PAGE, 'POST'));
+  expect(headers.get('access-control-allow-methods')).toBe('GET, HEAD');
+});
 
-  it('may read that they ask too often', async () => {
-    const options = { corsOrigins: ['*'], ratePerSecondPerAddress: 1 };
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, options);
-    await fetch(`${daemon.url}/status`);
-    const answer = await fetch(`${daemon.url}/status`, from(PAGE));
-    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([429, '*']);
-  });
+it('pages of every origin may read that they ask too often', async () => {
+  const options = { corsOrigins: ['*'], ratePerSecondPerAddress: 1 };
+  const daemon = await ServedChain.start(chain, { sealed: 102 }, options);
+  await fetch(`${daemon.url}/status`);
+  const answer = await fetch(`${daemon.url}/status`, from(PAGE));
+  expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([429, '*']);
 });
 
 describe('pages of named origins', () => {

@@ -126,91 +126,89 @@ it('is waited for at the start, for so long', async () => {
   }
 });
 
-describe('never ends a process that', () => {
-  /** Refuses everything with each code in turn; `during` sees it refused, and what was asked goes on afterwards. */
-  const throughAll = async (
-    faults: TcpFaults,
-    trouble: () => string | undefined,
-    codes: readonly string[],
-    during: (code: string) => Promise<() => Promise<void>>,
-  ) => {
-    for (const code of codes) {
-      answering(faults, isStatement, { code, message: `refused as ${code}` });
-      const after = await during(code);
-      await until(() => trouble()?.includes(`refused as ${code} [SQLSTATE ${code}]`) === true);
-      faults.script = () => undefined;
-      await after();
-      await until(() => trouble() === undefined);
-    }
-  };
+/** Refuses everything with each code in turn; `during` sees it refused, and what was asked goes on afterwards. */
+const throughAll = async (
+  faults: TcpFaults,
+  trouble: () => string | undefined,
+  codes: readonly string[],
+  during: (code: string) => Promise<() => Promise<void>>,
+) => {
+  for (const code of codes) {
+    answering(faults, isStatement, { code, message: `refused as ${code}` });
+    const after = await during(code);
+    await until(() => trouble()?.includes(`refused as ${code} [SQLSTATE ${code}]`) === true);
+    faults.script = () => undefined;
+    await after();
+    await until(() => trouble() === undefined);
+  }
+};
 
-  it('leads, follows, reads or works with others', () =>
-    together({
-      'leads: what it writes is written later': async () => {
-        const { faults, store, url } = await filledBehindFaults(10);
-        let height = 9;
-        const next = () => store.commit(batchOf(at((height += 1))));
-        await next();
-        const trouble = () => store.trouble();
-        await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 2)], () => {
-          const committed = next();
-          return Promise.resolve(() => committed);
+it('never ends a process that leads, follows, reads or works with others', () =>
+  together({
+    'leads: what it writes is written later': async () => {
+      const { faults, store, url } = await filledBehindFaults(10);
+      let height = 9;
+      const next = () => store.commit(batchOf(at((height += 1))));
+      await next();
+      const trouble = () => store.trouble();
+      await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 2)], () => {
+        const committed = next();
+        return Promise.resolve(() => committed);
+      });
+      expect(await countIn(url, 'flow_store.block')).toBe(height - 9);
+    },
+
+    'follows: it learns later': async () => {
+      const { store: leader, url } = await filled(10);
+      const faults = await postgres.faultsBefore(url);
+      const follower = await postgres.open(faults.url, { isFollower: true });
+      const trouble = () => follower.trouble();
+      let height = 9;
+      await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 3)], async () => {
+        await leader.commit(batchOf(at((height += 1))));
+        return () => until(() => follower.latestIndexedHeight() === height);
+      });
+    },
+
+    'reads: callers are told that the database does not give it': async () => {
+      const { faults, store } = await filledBehindFaults(10, [at(10)]);
+      const replica = await postgres.replica(faults.url, store);
+      for (const code of [...SOME, ...anyCodes(3, 4)]) {
+        answering(faults, () => true, { code, message: 'refused' });
+        expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
+        faults.script = () => undefined;
+        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+      }
+    },
+
+    'works with others: it takes its place again': async () => {
+      const { faults, url } = await faulty();
+      await postgres.open(url);
+      const queue = await postgres.queue(faults.url, { waitMs: 20_000 });
+      const trouble = () => queue.trouble();
+      await throughAll(faults, trouble, ['XX000', '42501'], () => {
+        const leading = queue.lead(AbortSignal.timeout(60_000));
+        return Promise.resolve(async () => {
+          const term = await leading;
+          expect(term).toBeDefined();
+          await term?.release();
         });
-        expect(await countIn(url, 'flow_store.block')).toBe(height - 9);
-      },
+      });
+      expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
+    },
 
-      'follows: it learns later': async () => {
-        const { store: leader, url } = await filled(10);
-        const faults = await postgres.faultsBefore(url);
-        const follower = await postgres.open(faults.url, { isFollower: true });
-        const trouble = () => follower.trouble();
-        let height = 9;
-        await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 3)], async () => {
-          await leader.commit(batchOf(at((height += 1))));
-          return () => until(() => follower.latestIndexedHeight() === height);
-        });
-      },
-
-      'reads: callers are told that the database does not give it': async () => {
-        const { faults, store } = await filledBehindFaults(10, [at(10)]);
-        const replica = await postgres.replica(faults.url, store);
-        for (const code of [...SOME, ...anyCodes(3, 4)]) {
-          answering(faults, () => true, { code, message: 'refused' });
-          expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
-          faults.script = () => undefined;
-          expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
-        }
-      },
-
-      'works with others: it takes its place again': async () => {
-        const { faults, url } = await faulty();
-        await postgres.open(url);
-        const queue = await postgres.queue(faults.url, { waitMs: 20_000 });
-        const trouble = () => queue.trouble();
-        await throughAll(faults, trouble, ['XX000', '42501'], () => {
-          const leading = queue.lead(AbortSignal.timeout(60_000));
-          return Promise.resolve(async () => {
-            const term = await leading;
-            expect(term).toBeDefined();
-            await term?.release();
-          });
-        });
-        expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
-      },
-
-      'works with others: it begins once its tables can be made': async () => {
-        const { faults, url } = await faulty({ isEmpty: true });
-        await postgres.open(url);
-        const isOfQueue = ({ text }: DatabaseRequest): boolean => /flow_jobs|flow_store\.worker/.test(text);
-        const refused = answering(faults, isOfQueue, { code: '42501', message: 'not now' }, 6);
-        const queue = await postgres.queue(faults.url, { waitMs: 60_000 });
-        expect([queue.trouble(), refused()]).toEqual([undefined, 6]);
-        answering(faults, isStatement, { code: 'XX000', message: 'not now' });
-        const late = postgres.queue(faults.url, { waitMs: 500 });
-        await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
-      },
-    }));
-});
+    'works with others: it begins once its tables can be made': async () => {
+      const { faults, url } = await faulty({ isEmpty: true });
+      await postgres.open(url);
+      const isOfQueue = ({ text }: DatabaseRequest): boolean => /flow_jobs|flow_store\.worker/.test(text);
+      const refused = answering(faults, isOfQueue, { code: '42501', message: 'not now' }, 6);
+      const queue = await postgres.queue(faults.url, { waitMs: 60_000 });
+      expect([queue.trouble(), refused()]).toEqual([undefined, 6]);
+      answering(faults, isStatement, { code: 'XX000', message: 'not now' });
+      const late = postgres.queue(faults.url, { waitMs: 500 });
+      await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
+    },
+  }));
 
 it('is told to a command after some patience', async () => {
   const { faults } = await faulty();

@@ -50,37 +50,35 @@ describe('the spork table that ships', () => {
   });
 });
 
-describe('a spork table', () => {
-  it.each<[string, unknown, string]>([
-    ['a list', [], 'not an object'],
-    ['a network that is no list', { net: {} }, '"net" is not a list'],
-    ['an entry that is no object', { net: [7] }, 'net[0] is not an object'],
-    ['a missing name', { net: [spork(1, null, { name: undefined })] }, 'net[0].name'],
-    ['a root height as text', { net: [spork(1, null, { rootHeight: '1' })] }, 'net[0].rootHeight'],
-    ['an end at its root', { net: [spork(5, 5)] }, 'net[0].endHeightExclusive'],
-    ['a missing end', { net: [spork(5, null, { endHeightExclusive: undefined })] }, 'endHeightExclusive'],
-    ['a short parent id', { net: [spork(5, null, { rootParentId: 'ab' })] }, 'net[0].rootParentId'],
-    ['a short root id', { net: [spork(5, null, { rootId: 'ab' })] }, 'net[0].rootId'],
-    ['a parent below or not', { net: [spork(5, 6, { rootParentIsBelow: 'no' })] }, 'rootParentIsBelow'],
-    ['no nodes', { net: [spork(5, null, { accessNodes: [] })] }, 'net[0].accessNodes'],
-    ['a bad node', { net: [spork(5, null, { accessNodes: ['http://x'] })] }, 'net[0].accessNodes'],
-    ['an overlap', { net: [spork(5, 10), spork(9, null)] }, '"spork5" overlaps "spork9"'],
-    ['a live spork that is not the last', { net: [spork(5, null), spork(9, null)] }, 'overlaps'],
-    ['a wrong order', { net: [spork(9, 12), spork(5, 9)] }, 'ascending'],
-  ])('with %s is refused', (_what, content, message) => {
-    const parse = () => parseSporkTable(content, 'net', 'table.json');
-    expect(parse).toThrow(expect.objectContaining(refusal('configuration', 'table.json')));
-    expect(parse).toThrow(message);
-  });
+it.each<[string, unknown, string]>([
+  ['a list', [], 'not an object'],
+  ['a network that is no list', { net: {} }, '"net" is not a list'],
+  ['an entry that is no object', { net: [7] }, 'net[0] is not an object'],
+  ['a missing name', { net: [spork(1, null, { name: undefined })] }, 'net[0].name'],
+  ['a root height as text', { net: [spork(1, null, { rootHeight: '1' })] }, 'net[0].rootHeight'],
+  ['an end at its root', { net: [spork(5, 5)] }, 'net[0].endHeightExclusive'],
+  ['a missing end', { net: [spork(5, null, { endHeightExclusive: undefined })] }, 'endHeightExclusive'],
+  ['a short parent id', { net: [spork(5, null, { rootParentId: 'ab' })] }, 'net[0].rootParentId'],
+  ['a short root id', { net: [spork(5, null, { rootId: 'ab' })] }, 'net[0].rootId'],
+  ['a parent below or not', { net: [spork(5, 6, { rootParentIsBelow: 'no' })] }, 'rootParentIsBelow'],
+  ['no nodes', { net: [spork(5, null, { accessNodes: [] })] }, 'net[0].accessNodes'],
+  ['a bad node', { net: [spork(5, null, { accessNodes: ['http://x'] })] }, 'net[0].accessNodes'],
+  ['an overlap', { net: [spork(5, 10), spork(9, null)] }, '"spork5" overlaps "spork9"'],
+  ['a live spork that is not the last', { net: [spork(5, null), spork(9, null)] }, 'overlaps'],
+  ['a wrong order', { net: [spork(9, 12), spork(5, 9)] }, 'ascending'],
+])('a spork table with %s is refused', (_what, content, message) => {
+  const parse = () => parseSporkTable(content, 'net', 'table.json');
+  expect(parse).toThrow(expect.objectContaining(refusal('configuration', 'table.json')));
+  expect(parse).toThrow(message);
+});
 
-  it('has the parents of its roots below them unless it says otherwise', () => {
-    const entries = [spork(5, 10), spork(10, null, { rootParentIsBelow: false })];
-    const table = parseSporkTable({ net: entries }, 'net', 'table.json');
-    expect(table.map(({ rootParentIsBelow }) => rootParentIsBelow)).toEqual([true, false]);
-  });
+it('a spork table has the parents of its roots below them unless it says otherwise', () => {
+  const entries = [spork(5, 10), spork(10, null, { rootParentIsBelow: false })];
+  const table = parseSporkTable({ net: entries }, 'net', 'table.json');
+  expect(table.map(({ rootParentIsBelow }) => rootParentIsBelow)).toEqual([true, false]);
+});
 
-  it('that is not there is a configuration error', async () => {
-    const read = readSporkTable('/no/such/table.json', 'net');
-    await expect(read).rejects.toMatchObject({ exit: 'configuration' });
-  });
+it('a spork table that is not there is a configuration error', async () => {
+  const read = readSporkTable('/no/such/table.json', 'net');
+  await expect(read).rejects.toMatchObject({ exit: 'configuration' });
 });

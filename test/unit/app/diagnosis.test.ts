@@ -380,36 +380,34 @@ describe('the lowest missing height, held up', () => {
   });
 });
 
-describe('execution data as the only source', () => {
-  it('is no trouble while the next height is not sealed', async () => {
-    const { clock, codes, state } = healthyDaemon({ ediOnly: true });
-    for (let second = 0; second < 60; second += 1) {
-      state.head = 1010 + second;
-      if (second % 8 === 0) state.sealedMovedAtMs = clock.monotonic();
-      expect(await codes(1_000)).toEqual([]);
-    }
-  });
+it('execution data as the only source is no trouble while the next height is not sealed', async () => {
+  const { clock, codes, state } = healthyDaemon({ ediOnly: true });
+  for (let second = 0; second < 60; second += 1) {
+    state.head = 1010 + second;
+    if (second % 8 === 0) state.sealedMovedAtMs = clock.monotonic();
+    expect(await codes(1_000)).toEqual([]);
+  }
+});
 
-  it('is trouble when the sealed head stands', async () => {
-    const { codes, state, told } = healthyDaemon({ ediOnly: true, head: 1010 });
-    state.facts = { stage: 'collecting' };
-    expect(await codes(13_000)).toEqual([]);
-    const words = 'waiting for height 1001 to be sealed; the sealed head, 1000, has not moved';
-    expect(await told(3_000)).toEqual([expect.stringContaining(`edi_unavailable: ${words}`)]);
-  });
+it('execution data as the only source is trouble when the sealed head stands', async () => {
+  const { codes, state, told } = healthyDaemon({ ediOnly: true, head: 1010 });
+  state.facts = { stage: 'collecting' };
+  expect(await codes(13_000)).toEqual([]);
+  const words = 'waiting for height 1001 to be sealed; the sealed head, 1000, has not moved';
+  expect(await told(3_000)).toEqual([expect.stringContaining(`edi_unavailable: ${words}`)]);
+});
 
-  it('says why it does not come', async () => {
-    const { state, told } = healthyDaemon({ ediOnly: true });
-    state.head = state.sealed = 1010;
-    const said = 'has no execution data below 5,000';
-    // Over a slow line one message takes long, and those below come first.
-    state.facts = { stage: 'collecting', feedLateMs: 0 };
-    expect(await told(60_000)).toEqual([]);
-    state.facts = { stage: 'collecting', feedTroubles: [trouble({ said })] };
-    expect(await told(6_000)).toEqual([
-      `edi_unavailable: waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,
-    ]);
-  });
+it('execution data as the only source says why it does not come', async () => {
+  const { state, told } = healthyDaemon({ ediOnly: true });
+  state.head = state.sealed = 1010;
+  const said = 'has no execution data below 5,000';
+  // Over a slow line one message takes long, and those below come first.
+  state.facts = { stage: 'collecting', feedLateMs: 0 };
+  expect(await told(60_000)).toEqual([]);
+  state.facts = { stage: 'collecting', feedTroubles: [trouble({ said })] };
+  expect(await told(6_000)).toEqual([
+    `edi_unavailable: waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,
+  ]);
 });
 
 it('what the process slept through is waited for only since then', async () => {

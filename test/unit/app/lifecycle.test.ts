@@ -11,59 +11,55 @@ function life() {
   return { clock, logger, lifecycle: openLifecycle({ clock, logger }) };
 }
 
-describe('closing', () => {
-  it('happens in the reverse order of making, one after the other', async () => {
-    const { lifecycle } = life();
-    const closed: string[] = [];
-    lifecycle.onClose('store', () => void closed.push('store'));
-    lifecycle.onClose('writer', () => Promise.resolve().then(() => void closed.push('writer')));
-    lifecycle.onClose('source', () => void closed.push('source'));
-    await lifecycle.close();
-    expect([closed, lifecycle.signal.aborted]).toEqual([['source', 'writer', 'store'], true]);
-  });
-
-  it('goes on past a part that fails, and then reports that part', async () => {
-    const { lifecycle } = life();
-    let isStoreClosed = false;
-    lifecycle.onClose('store', () => void (isStoreClosed = true));
-    lifecycle.onClose('server', () => Promise.reject(new Error('port is stuck')));
-    await expect(lifecycle.close()).rejects.toThrow('port is stuck');
-    expect(isStoreClosed).toBe(true);
-  });
-
-  it('leaves behind a part that does not end within the limit, and closes the rest', async () => {
-    const { lifecycle, clock, logger } = life();
-    let isStoreClosed = false;
-    lifecycle.onClose('store', () => void (isStoreClosed = true));
-    lifecycle.onClose('stuck', () => new Promise(() => undefined));
-    const closing = lifecycle.close();
-    await clock.advance(STOP_TIMEOUT_MS);
-    await closing;
-    expect(isStoreClosed).toBe(true);
-    expect(logger.records.map(({ message }) => message)).toContain('part did not close in time');
-  });
+it('closing happens in the reverse order of making, one after the other', async () => {
+  const { lifecycle } = life();
+  const closed: string[] = [];
+  lifecycle.onClose('store', () => void closed.push('store'));
+  lifecycle.onClose('writer', () => Promise.resolve().then(() => void closed.push('writer')));
+  lifecycle.onClose('source', () => void closed.push('source'));
+  await lifecycle.close();
+  expect([closed, lifecycle.signal.aborted]).toEqual([['source', 'writer', 'store'], true]);
 });
 
-describe('work in hand', () => {
-  it('is waited for as long as it takes while nobody stops the daemon', async () => {
-    const { lifecycle, clock } = life();
-    const work = new AbortController();
-    const waiting = lifecycle.waitFor('work', whenAborted(work.signal)).then(() => 'over');
-    await clock.advance(10 * STOP_TIMEOUT_MS);
-    expect(await Promise.race([waiting, Promise.resolve('under way')])).toBe('under way');
-    work.abort();
-    expect([await waiting, clock.pendingTimers]).toEqual(['over', 0]);
-  });
+it('closing goes on past a part that fails, and then reports that part', async () => {
+  const { lifecycle } = life();
+  let isStoreClosed = false;
+  lifecycle.onClose('store', () => void (isStoreClosed = true));
+  lifecycle.onClose('server', () => Promise.reject(new Error('port is stuck')));
+  await expect(lifecycle.close()).rejects.toThrow('port is stuck');
+  expect(isStoreClosed).toBe(true);
+});
 
-  it('that does not heed the stop leaves the parts only what is left of the limit', async () => {
-    const { lifecycle, clock, logger } = life();
-    lifecycle.onClose('stuck', () => new Promise(() => undefined));
-    const over = lifecycle.waitFor('stuck work', new Promise(() => undefined)).then(() => lifecycle.close());
-    lifecycle.stop();
-    await clock.advance(STOP_TIMEOUT_MS);
-    await over;
-    expect(logger.records.map(({ fields }) => fields['part'])).toEqual(['stuck work', 'stuck']);
-  });
+it('closing leaves behind a part that does not end within the limit, and closes the rest', async () => {
+  const { lifecycle, clock, logger } = life();
+  let isStoreClosed = false;
+  lifecycle.onClose('store', () => void (isStoreClosed = true));
+  lifecycle.onClose('stuck', () => new Promise(() => undefined));
+  const closing = lifecycle.close();
+  await clock.advance(STOP_TIMEOUT_MS);
+  await closing;
+  expect(isStoreClosed).toBe(true);
+  expect(logger.records.map(({ message }) => message)).toContain('part did not close in time');
+});
+
+it('work in hand is waited for as long as it takes while nobody stops the daemon', async () => {
+  const { lifecycle, clock } = life();
+  const work = new AbortController();
+  const waiting = lifecycle.waitFor('work', whenAborted(work.signal)).then(() => 'over');
+  await clock.advance(10 * STOP_TIMEOUT_MS);
+  expect(await Promise.race([waiting, Promise.resolve('under way')])).toBe('under way');
+  work.abort();
+  expect([await waiting, clock.pendingTimers]).toEqual(['over', 0]);
+});
+
+it('work in hand that does not heed the stop leaves the parts only what is left of the limit', async () => {
+  const { lifecycle, clock, logger } = life();
+  lifecycle.onClose('stuck', () => new Promise(() => undefined));
+  const over = lifecycle.waitFor('stuck work', new Promise(() => undefined)).then(() => lifecycle.close());
+  lifecycle.stop();
+  await clock.advance(STOP_TIMEOUT_MS);
+  await over;
+  expect(logger.records.map(({ fields }) => fields['part'])).toEqual(['stuck work', 'stuck']);
 });
 
 describe('failure', () => {

@@ -122,23 +122,21 @@ async function serving(...how: Parameters<typeof owner>) {
 const heights = (states: readonly ReaderState[]): number[] =>
   states.map(({ shown }) => shown.latestIndexedHeight);
 
-describe('the state of the index', () => {
-  it('is sent when it changes, one message at a time, of the newest', async () => {
-    const { last, state, thread } = await serving();
-    for (state.height = 2; state.height <= 1_000; state.height += 1) thread.notify();
-    expect(heights(last().shown())).toEqual([2]);
-    await last().acks();
-    expect(heights(last().shown())).toEqual([1_001]);
-    await last().acks();
-    expect(last().shown()).toEqual([]);
-  });
+it('the state of the index is sent when it changes, one message at a time, of the newest', async () => {
+  const { last, state, thread } = await serving();
+  for (state.height = 2; state.height <= 1_000; state.height += 1) thread.notify();
+  expect(heights(last().shown())).toEqual([2]);
+  await last().acks();
+  expect(heights(last().shown())).toEqual([1_001]);
+  await last().acks();
+  expect(last().shown()).toEqual([]);
+});
 
-  it('is sent every second at least, and with what changes slowly', async () => {
-    const { clock, last, state } = await serving();
-    state.isReady = false;
-    await clock.advance(1_000);
-    expect(last().shown()[0]).toMatchObject({ isReady: false });
-  });
+it('the state of the index is sent every second at least, and with what changes slowly', async () => {
+  const { clock, last, state } = await serving();
+  state.isReady = false;
+  await clock.advance(1_000);
+  expect(last().shown()[0]).toMatchObject({ isReady: false });
 });
 
 it('log records of the thread are bounded while the indexing thread is busy; the rest is counted there, and told', async () => {
@@ -337,33 +335,31 @@ it('the first thread that breaks is a bug', async () => {
   await expect(served).rejects.toBe(bug);
 });
 
-describe('closing', () => {
-  it('is asked of the thread, which ends by itself', async () => {
-    const { clock, last, thread } = await serving();
-    const closing = thread.close();
-    expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
-    last().ends();
-    await closing;
-    expect(clock.pendingTimers).toBe(0);
-    expect(thread.down()).toBeUndefined();
-  });
+it('closing is asked of the thread, which ends by itself', async () => {
+  const { clock, last, thread } = await serving();
+  const closing = thread.close();
+  expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
+  last().ends();
+  await closing;
+  expect(clock.pendingTimers).toBe(0);
+  expect(thread.down()).toBeUndefined();
+});
 
-  it('does not wait for a thread that hangs', async () => {
-    const { clock, last, thread, threads } = await serving();
-    await clock.advance(DOWN_AFTER_MS + 1_500);
-    const closing = thread.close();
-    await clock.settle();
-    expect(last().isTerminated).toBe(true);
-    await closing;
-    expect(threads).toHaveLength(1);
-    expect(clock.pendingTimers).toBe(0);
-  });
+it('closing does not wait for a thread that hangs', async () => {
+  const { clock, last, thread, threads } = await serving();
+  await clock.advance(DOWN_AFTER_MS + 1_500);
+  const closing = thread.close();
+  await clock.settle();
+  expect(last().isTerminated).toBe(true);
+  await closing;
+  expect(threads).toHaveLength(1);
+  expect(clock.pendingTimers).toBe(0);
+});
 
-  it('ends one that does not close in time', async () => {
-    const { clock, last, thread } = await serving();
-    const closing = thread.close();
-    await clock.advance(4_000);
-    expect(last().isTerminated).toBe(true);
-    await closing;
-  });
+it('closing ends one that does not close in time', async () => {
+  const { clock, last, thread } = await serving();
+  const closing = thread.close();
+  await clock.advance(4_000);
+  expect(last().isTerminated).toBe(true);
+  await closing;
 });

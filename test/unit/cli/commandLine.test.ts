@@ -160,20 +160,18 @@ it('a reload takes no setting from a configuration of another network', () => {
   expect(logger.records).toMatchObject([{ fields: { why: matching(/for the network mainnet/) } }]);
 });
 
-describe('config', () => {
-  it('prints what is in force and where it came from', async () => {
-    const flags = ['--network', 'testnet', '--no-edi', '--access-node', 'grpcs://u:p@h:1'];
-    const { exit, out } = await run('config', 'print', ...flags);
-    expect(exit).toBe('done');
-    expect(out).toMatch(/^network +"testnet" +\(flag\)$/m);
-    expect(out).toMatch(/^edi\.enabled +false +\(flag\)$/m);
-    expect(out).toMatch(/^window +\d+ +\(default\)$/m);
-    expect(out).not.toContain('u:p');
-  });
+it('config prints what is in force and where it came from', async () => {
+  const flags = ['--network', 'testnet', '--no-edi', '--access-node', 'grpcs://u:p@h:1'];
+  const { exit, out } = await run('config', 'print', ...flags);
+  expect(exit).toBe('done');
+  expect(out).toMatch(/^network +"testnet" +\(flag\)$/m);
+  expect(out).toMatch(/^edi\.enabled +false +\(flag\)$/m);
+  expect(out).toMatch(/^window +\d+ +\(default\)$/m);
+  expect(out).not.toContain('u:p');
+});
 
-  it('lets the later of two opposite switches win', async () => {
-    expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
-  });
+it('config lets the later of two opposite switches win', async () => {
+  expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
 });
 
 const port = 'tcp://10.0.0.1:80';

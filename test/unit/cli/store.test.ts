@@ -38,33 +38,31 @@ it.each([['verify'], ['repair']])('%s tells how far it is', async (command) => {
   expect(err).toMatch(/^verifying height \d of 8\n/);
 });
 
-describe('verify', () => {
-  it('says what can be read, and what is on disk but cannot be read yet', async () => {
-    const gap = await run(await directoryWith(FIRST, 8, [11, 12]), 'verify');
-    const above = '2 blocks at heights 11 to 12 until height 9 is there\n';
-    expect(gap).toMatchObject({ exit: 'done', out: matching(`readable: heights 6 to 8; not yet: ${above}`) });
-    const { out } = await run(await directoryWith(0, -1, [2]), 'verify');
-    expect(out).toContain('readable: no height; not yet: 1 block at height 2 until height 0 is there\n');
-    const whole = await run(await directoryWith(FIRST, 8), 'verify');
-    expect(whole.out).toMatch(
-      /^checked: heights 6 to 8: 3 blocks, 3 collections, 6 transactions .* 12 pointers/,
-    );
-    expect(whole.out).not.toContain('readable:');
-  });
+it('verify says what can be read, and what is on disk but cannot be read yet', async () => {
+  const gap = await run(await directoryWith(FIRST, 8, [11, 12]), 'verify');
+  const above = '2 blocks at heights 11 to 12 until height 9 is there\n';
+  expect(gap).toMatchObject({ exit: 'done', out: matching(`readable: heights 6 to 8; not yet: ${above}`) });
+  const { out } = await run(await directoryWith(0, -1, [2]), 'verify');
+  expect(out).toContain('readable: no height; not yet: 1 block at height 2 until height 0 is there\n');
+  const whole = await run(await directoryWith(FIRST, 8), 'verify');
+  expect(whole.out).toMatch(
+    /^checked: heights 6 to 8: 3 blocks, 3 collections, 6 transactions .* 12 pointers/,
+  );
+  expect(whole.out).not.toContain('readable:');
+});
 
-  it('says what the database cannot read of a truncated table', async () => {
-    const dataDir = await directoryWith(FIRST, 40);
-    const path = storePath(dataDir);
-    const table = readdirSync(path).find((name) => name.endsWith('.ldb')) ?? '';
-    const { size } = statSync(join(path, table));
-    truncateSync(join(path, table), size - 100);
-    const { exit, out } = await run(dataDir, 'verify');
-    expect(exit).toBe('damage');
-    expect(out).toContain('damage (database): the database cannot read all of its files: ');
-    expect(out).toContain(table);
-    expect(out).toMatch(/\d problems?; "repair" says/);
-    expect(out).not.toMatch(/no single height|damages;/);
-  });
+it('verify says what the database cannot read of a truncated table', async () => {
+  const dataDir = await directoryWith(FIRST, 40);
+  const path = storePath(dataDir);
+  const table = readdirSync(path).find((name) => name.endsWith('.ldb')) ?? '';
+  const { size } = statSync(join(path, table));
+  truncateSync(join(path, table), size - 100);
+  const { exit, out } = await run(dataDir, 'verify');
+  expect(exit).toBe('damage');
+  expect(out).toContain('damage (database): the database cannot read all of its files: ');
+  expect(out).toContain(table);
+  expect(out).toMatch(/\d problems?; "repair" says/);
+  expect(out).not.toMatch(/no single height|damages;/);
 });
 
 it('rewind says what it would forget, and forgets nothing without --yes', async () => {

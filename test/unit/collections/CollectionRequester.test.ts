@@ -203,32 +203,30 @@ describe('refusing', () => {
   });
 });
 
-describe('cancelling', () => {
-  it('ends a collection that is fetched in parts between any two of them', async () => {
-    const requests = requester();
-    requests.request(1, [one.id]);
-    a.pending[0]!.fail('unimplemented');
-    requests.cancel(1);
-    await clock.settle();
-    expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
-    a.unknown.add('GetFullCollectionByID');
-    requests.request(1, [one.id]);
-    a.pending[0]!.answer(one.transactionIds);
-    requests.cancel(1);
-    await clock.settle();
-    expect(sink.received).toEqual([]);
-    expect(a.calls.filter(({ method, isAborted }) => method === 'GetTransaction' && !isAborted)).toEqual([]);
-    expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
-  });
+it('cancelling ends a collection that is fetched in parts between any two of them', async () => {
+  const requests = requester();
+  requests.request(1, [one.id]);
+  a.pending[0]!.fail('unimplemented');
+  requests.cancel(1);
+  await clock.settle();
+  expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
+  a.unknown.add('GetFullCollectionByID');
+  requests.request(1, [one.id]);
+  a.pending[0]!.answer(one.transactionIds);
+  requests.cancel(1);
+  await clock.settle();
+  expect(sink.received).toEqual([]);
+  expect(a.calls.filter(({ method, isAborted }) => method === 'GetTransaction' && !isAborted)).toEqual([]);
+  expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
+});
 
-  it('frees the slot for the next height', async () => {
-    const requests = requester({ concurrency: 1 });
-    requests.request(1, [one.id]);
-    requests.request(2, [two.id]);
-    requests.cancel(1);
-    await clock.settle();
-    expect(a.pending.map((call) => call.id)).toEqual([two.id]);
-  });
+it('cancelling frees the slot for the next height', async () => {
+  const requests = requester({ concurrency: 1 });
+  requests.request(1, [one.id]);
+  requests.request(2, [two.id]);
+  requests.cancel(1);
+  await clock.settle();
+  expect(a.pending.map((call) => call.id)).toEqual([two.id]);
 });
 
 describe('nodes without GetFullCollectionByID', () => {

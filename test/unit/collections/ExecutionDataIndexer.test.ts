@@ -384,70 +384,66 @@ it('nodes without execution data are asked again every minute, and used once the
   expect(state.trouble()).toBeUndefined();
 });
 
-describe('what may be expected', () => {
-  it('the next heights of a fresh stream, as far as they are sealed', async () => {
-    sealed = 105;
-    const { state } = await following(101, 0, { freshMs: 2_000 });
-    a.stream.push(dataOf(100));
-    await clock.advance(2_000);
-    const expected = [99, 100, 101, 105, 106].filter((height) => state.expects(height, WITHIN_MS));
-    expect(expected).toEqual([101, 105]);
-    sealed = undefined;
-    expect(state.expects(101, WITHIN_MS)).toBe(false);
-    sealed = 105;
-    await clock.advance(1);
-    expect(state.expects(101, WITHIN_MS), 'it has gone stale').toBe(false);
-  });
-
-  it('only what the present pace brings in time', async () => {
-    const { state } = await following(140);
-    for (let height = 100; height < 130; height += 1) {
-      await clock.advance(100);
-      a.stream.push(dataOf(height));
-      await clock.settle();
-    }
-    expect([130, 134, 135].map((height) => state.expects(height, WITHIN_MS))).toEqual([true, true, false]);
-  });
+it('what may be expected the next heights of a fresh stream, as far as they are sealed', async () => {
+  sealed = 105;
+  const { state } = await following(101, 0, { freshMs: 2_000 });
+  a.stream.push(dataOf(100));
+  await clock.advance(2_000);
+  const expected = [99, 100, 101, 105, 106].filter((height) => state.expects(height, WITHIN_MS));
+  expect(expected).toEqual([101, 105]);
+  sealed = undefined;
+  expect(state.expects(101, WITHIN_MS)).toBe(false);
+  sealed = 105;
+  await clock.advance(1);
+  expect(state.expects(101, WITHIN_MS), 'it has gone stale').toBe(false);
 });
 
-describe('stopping', () => {
-  it.each<readonly [string, () => unknown]>([
-    ['while it reads', () => undefined],
-    ['while it waits for the window', () => (ends.head = 99)],
-    ['while it pauses', () => (a.onStream = (stream) => stream.push('end'))],
-    [
-      'while it reads from one that does not heed its signal',
-      () => (a.onStream = (stream) => (stream.next = () => new Promise(() => undefined))),
-    ],
-    [
-      'while no node has the feed',
-      () => (a.onStream = (stream) => stream.push(a.error('unimplemented', METHOD))),
-    ],
-  ])('ends at once %s', async (_, arrange) => {
-    arrange();
-    const { state } = await following(100);
-    controller.abort(new AbortError());
-    await running;
-    expect(bug).toBeUndefined();
-    expect(state.status()).toMatchObject({ state: 'off', node: undefined });
-    expect(state.trouble()).toContain('is not followed');
-    expect(state.troubles()).toEqual([]);
-  });
+it('what may be expected only what the present pace brings in time', async () => {
+  const { state } = await following(140);
+  for (let height = 100; height < 130; height += 1) {
+    await clock.advance(100);
+    a.stream.push(dataOf(height));
+    await clock.settle();
+  }
+  expect([130, 134, 135].map((height) => state.expects(height, WITHIN_MS))).toEqual([true, true, false]);
+});
 
-  it.each([
-    ['a bug', new TypeError('a late bug')],
-    ['an error of the node, which is none', a.error('unavailable', METHOD)],
-  ])('lets %s through that shows in a stream that was left already', async (_, error) => {
-    let break_: (error: Error) => void = () => undefined;
-    a.onStream = (stream) => {
-      stream.next = () => new Promise((_, reject) => (break_ = reject));
-    };
-    await following(100, 4_100);
-    expect([a.streams.length, a.stream.isLeft]).toEqual([1, true]);
-    break_(error);
-    await clock.advance(200);
-    expect(bug).toBe(error instanceof TypeError ? error : undefined);
-  });
+it.each<readonly [string, () => unknown]>([
+  ['while it reads', () => undefined],
+  ['while it waits for the window', () => (ends.head = 99)],
+  ['while it pauses', () => (a.onStream = (stream) => stream.push('end'))],
+  [
+    'while it reads from one that does not heed its signal',
+    () => (a.onStream = (stream) => (stream.next = () => new Promise(() => undefined))),
+  ],
+  [
+    'while no node has the feed',
+    () => (a.onStream = (stream) => stream.push(a.error('unimplemented', METHOD))),
+  ],
+])('stopping ends at once %s', async (_, arrange) => {
+  arrange();
+  const { state } = await following(100);
+  controller.abort(new AbortError());
+  await running;
+  expect(bug).toBeUndefined();
+  expect(state.status()).toMatchObject({ state: 'off', node: undefined });
+  expect(state.trouble()).toContain('is not followed');
+  expect(state.troubles()).toEqual([]);
+});
+
+it.each([
+  ['a bug', new TypeError('a late bug')],
+  ['an error of the node, which is none', a.error('unavailable', METHOD)],
+])('stopping lets %s through that shows in a stream that was left already', async (_, error) => {
+  let break_: (error: Error) => void = () => undefined;
+  a.onStream = (stream) => {
+    stream.next = () => new Promise((_, reject) => (break_ = reject));
+  };
+  await following(100, 4_100);
+  expect([a.streams.length, a.stream.isLeft]).toEqual([1, true]);
+  break_(error);
+  await clock.advance(200);
+  expect(bug).toBe(error instanceof TypeError ? error : undefined);
 });
 
 describe('the other call', () => {

@@ -38,74 +38,70 @@ function outcome(key: string, from: Parameters<typeof load>[0]): unknown {
 const refused = (message: RegExp | string, exit: ExitReason = 'configuration') =>
   expect.objectContaining(refusal(exit, message)) as Error;
 
-describe('defaults', () => {
-  it('follows mainnet through the public node, below its rate limit', () => {
-    const { config } = load();
-    const accessNodes = ['grpc://access.mainnet.nodes.onflow.org:9000'];
-    const dataDir = join('data', 'mainnet');
-    expect(config).toMatchObject({
-      chainId: 'flow-mainnet',
-      accessNodes,
-      dataDir,
-      access: { ratePerSecond: 80 },
-    });
-    expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
-    expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
-    expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
+it('by default follows mainnet through the public node, below its rate limit', () => {
+  const { config } = load();
+  const accessNodes = ['grpc://access.mainnet.nodes.onflow.org:9000'];
+  const dataDir = join('data', 'mainnet');
+  expect(config).toMatchObject({
+    chainId: 'flow-mainnet',
+    accessNodes,
+    dataDir,
+    access: { ratePerSecond: 80 },
   });
-
-  it('drops the rate limit for a node of the operator’s own', () => {
-    const rateWith = (flags: Flags): number =>
-      load({ flags: { accessNodes: ['mine:9000'], ...flags } }).config.access.ratePerSecond;
-    expect([rateWith({}), rateWith({ 'access.ratePerSecond': ['7'] })]).toEqual([0, 7]);
-  });
-
-  it('logs for the eye on a terminal', () => {
-    expect(load({}, true).config.log.format).toBe('pretty');
-  });
+  expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
+  expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
+  expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
 });
 
-describe('precedence', () => {
-  it('is default < file < environment < flag, key by key', () => {
-    const { config, origins } = load({
-      file: { window: 10, workersPerHeight: 10, maxProcessing: 10, api: { port: 10 } },
-      environment: { FCI_WORKERS_PER_HEIGHT: '11', FCI_MAX_PROCESSING: '11' },
-      flags: { maxProcessing: ['12'] },
-    });
-    expect(config).toMatchObject({ window: 10, workersPerHeight: 11, maxProcessing: 12, api: { port: 10 } });
-    const environment = { workersPerHeight: 'environment', 'metrics.port': 'default' };
-    expect(origins).toMatchObject({ ...environment, window: 'file', maxProcessing: 'flag' });
-  });
+it('by default drops the rate limit for a node of the operator’s own', () => {
+  const rateWith = (flags: Flags): number =>
+    load({ flags: { accessNodes: ['mine:9000'], ...flags } }).config.access.ratePerSecond;
+  expect([rateWith({}), rateWith({ 'access.ratePerSecond': ['7'] })]).toEqual([0, 7]);
+});
 
-  it('reads the address that requests are forwarded to, which is a base and nothing else', () => {
-    const forwardRest = (address: string): string | undefined =>
-      load({ flags: { 'api.forwardRest': [address] } }).config.api.forwardRest;
-    expect(load({}).config.api).toMatchObject({ forward: false, forwardRest: undefined });
-    expect(load({ flags: { 'api.forward': ['true'] } }).config.api.forward).toBe(true);
-    expect(forwardRest('https://rest.example.org')).toBe('https://rest.example.org');
-    expect(forwardRest('http://Node:8070/')).toBe('http://node:8070');
-    expect(forwardRest('http://[::1]:8070/flow/')).toBe('http://[::1]:8070/flow');
-    for (const wrong of [
-      ...['node:8070', 'ftp://node', 'http://', 'https:///v1', 'http://node/v1', 'http://node/v1/'],
-      ...['http://node/?x=1', 'http://node#x', 'http://user:sesame@node', 'http://node:99999', 'http://a b'],
-    ])
-      expect(() => forwardRest(wrong), wrong).toThrow(
-        /--api-forward-rest(?!.*sesame).* is not an address such as https:/,
-      );
-  });
+it('by default logs for the eye on a terminal', () => {
+  expect(load({}, true).config.log.format).toBe('pretty');
+});
 
-  it('reads the origins whose pages may read, all where none is named', () => {
-    const originsOf = (from: Parameters<typeof load>[0]) => load(from).config.api.corsOrigins;
-    const origins = (...written: string[]) => originsOf({ flags: { 'api.corsOrigins': written } });
-    expect(originsOf({})).toEqual(['*']);
-    expect(origins('https://App.example', 'http://b:3000')).toEqual(['https://app.example', 'http://b:3000']);
-    expect(origins('none')).toEqual([]);
-    expect(originsOf({ environment: { FCI_API_CORS_ORIGINS: 'http://a,http://b' } })).toHaveLength(2);
-    expect(originsOf({ file: { api: { corsOrigins: [] } } })).toEqual([]);
-    for (const wrong of ['app.example', 'https://app.example/', 'ftp://a', 'http://u:p@a', 'http://a/b', ''])
-      expect(() => origins(wrong), wrong).toThrow(/--api-cors-origin/);
-    expect(() => origins('none', 'http://a')).toThrow(/none alone/);
+it('precedence is default < file < environment < flag, key by key', () => {
+  const { config, origins } = load({
+    file: { window: 10, workersPerHeight: 10, maxProcessing: 10, api: { port: 10 } },
+    environment: { FCI_WORKERS_PER_HEIGHT: '11', FCI_MAX_PROCESSING: '11' },
+    flags: { maxProcessing: ['12'] },
   });
+  expect(config).toMatchObject({ window: 10, workersPerHeight: 11, maxProcessing: 12, api: { port: 10 } });
+  const environment = { workersPerHeight: 'environment', 'metrics.port': 'default' };
+  expect(origins).toMatchObject({ ...environment, window: 'file', maxProcessing: 'flag' });
+});
+
+it('precedence reads the address that requests are forwarded to, which is a base and nothing else', () => {
+  const forwardRest = (address: string): string | undefined =>
+    load({ flags: { 'api.forwardRest': [address] } }).config.api.forwardRest;
+  expect(load({}).config.api).toMatchObject({ forward: false, forwardRest: undefined });
+  expect(load({ flags: { 'api.forward': ['true'] } }).config.api.forward).toBe(true);
+  expect(forwardRest('https://rest.example.org')).toBe('https://rest.example.org');
+  expect(forwardRest('http://Node:8070/')).toBe('http://node:8070');
+  expect(forwardRest('http://[::1]:8070/flow/')).toBe('http://[::1]:8070/flow');
+  for (const wrong of [
+    ...['node:8070', 'ftp://node', 'http://', 'https:///v1', 'http://node/v1', 'http://node/v1/'],
+    ...['http://node/?x=1', 'http://node#x', 'http://user:sesame@node', 'http://node:99999', 'http://a b'],
+  ])
+    expect(() => forwardRest(wrong), wrong).toThrow(
+      /--api-forward-rest(?!.*sesame).* is not an address such as https:/,
+    );
+});
+
+it('precedence reads the origins whose pages may read, all where none is named', () => {
+  const originsOf = (from: Parameters<typeof load>[0]) => load(from).config.api.corsOrigins;
+  const origins = (...written: string[]) => originsOf({ flags: { 'api.corsOrigins': written } });
+  expect(originsOf({})).toEqual(['*']);
+  expect(origins('https://App.example', 'http://b:3000')).toEqual(['https://app.example', 'http://b:3000']);
+  expect(origins('none')).toEqual([]);
+  expect(originsOf({ environment: { FCI_API_CORS_ORIGINS: 'http://a,http://b' } })).toHaveLength(2);
+  expect(originsOf({ file: { api: { corsOrigins: [] } } })).toEqual([]);
+  for (const wrong of ['app.example', 'https://app.example/', 'ftp://a', 'http://u:p@a', 'http://a/b', ''])
+    expect(() => origins(wrong), wrong).toThrow(/--api-cors-origin/);
+  expect(() => origins('none', 'http://a')).toThrow(/none alone/);
 });
 
 describe('refusals', () => {
@@ -264,32 +260,30 @@ describe('values as surroundings write them', () => {
   });
 });
 
-describe('files as editors and shells write them', () => {
-  const utf16 = Buffer.from('\uFEFF{"window": 3}', 'utf16le');
-  it.each([
-    ['CRLF', '{\r\n  "window": 3\r\n}\r\n', 3],
-    ['a byte order mark', '\uFEFF{"window": 3}', 3],
-    ['a comment as a key', '{"$comment": "why", "$schema": {"x": 1}, "window": 3}', 3],
-    ['// comments', '{\n  // why\n  "window": 3\n}', /in JSON at line 2, column 3\. JSON has no comments/],
-    ['a comma too many', '{\n"window": 3,\n}', /in JSON at line 3, column 1\..* no comma after the last/],
-    ['nothing', '', /Unexpected end in JSON at line 1, column 1/],
-    ['UTF-16', utf16, /not valid for encoding utf-8\. Save it as UTF-8\.$/],
-    ['a group that is a list', '{"api": [1]}', /The key api in .* must be an object of keys/],
-    ['an empty name', '{"": 1}', /Unknown key "" in/],
-    ['a name of every object', '{"toString": 1}', /Unknown key toString in/],
-    ['a name in other words', '{"Api": {"port": 1}}', /Unknown key Api in/],
-    ['a name with dashes', '{"log-level": "info"}', /Unknown key log-level .* Did you mean log\.level\?/],
-    ['its last word alone', '{"port": 1}', /Did you mean api\.port or metrics\.port\?/],
-    ['groups without an end', '{"api": '.repeat(5_000) + '1' + '}'.repeat(5_000), /Unknown key api\.api in/],
-  ])('%s', (_name, content, expected) => {
-    const seen = outcome('window', { file: content });
-    expect(seen).toEqual(expected instanceof RegExp ? refused(expected) : expected);
-  });
+const utf16 = Buffer.from('\uFEFF{"window": 3}', 'utf16le');
+it.each([
+  ['CRLF', '{\r\n  "window": 3\r\n}\r\n', 3],
+  ['a byte order mark', '\uFEFF{"window": 3}', 3],
+  ['a comment as a key', '{"$comment": "why", "$schema": {"x": 1}, "window": 3}', 3],
+  ['// comments', '{\n  // why\n  "window": 3\n}', /in JSON at line 2, column 3\. JSON has no comments/],
+  ['a comma too many', '{\n"window": 3,\n}', /in JSON at line 3, column 1\..* no comma after the last/],
+  ['nothing', '', /Unexpected end in JSON at line 1, column 1/],
+  ['UTF-16', utf16, /not valid for encoding utf-8\. Save it as UTF-8\.$/],
+  ['a group that is a list', '{"api": [1]}', /The key api in .* must be an object of keys/],
+  ['an empty name', '{"": 1}', /Unknown key "" in/],
+  ['a name of every object', '{"toString": 1}', /Unknown key toString in/],
+  ['a name in other words', '{"Api": {"port": 1}}', /Unknown key Api in/],
+  ['a name with dashes', '{"log-level": "info"}', /Unknown key log-level .* Did you mean log\.level\?/],
+  ['its last word alone', '{"port": 1}', /Did you mean api\.port or metrics\.port\?/],
+  ['groups without an end', '{"api": '.repeat(5_000) + '1' + '}'.repeat(5_000), /Unknown key api\.api in/],
+])('files as editors and shells write them %s', (_name, content, expected) => {
+  const seen = outcome('window', { file: content });
+  expect(seen).toEqual(expected instanceof RegExp ? refused(expected) : expected);
+});
 
-  it('is refused by name where it is none', () => {
-    for (const at of [scratchDirectory(), join(scratchDirectory(), 'nowhere.json')])
-      expect(() => load({ at })).toThrow(/^Cannot read the configuration file .*: E(?:ISDIR|NOENT)/);
-  });
+it('files as editors and shells write them is refused by name where it is none', () => {
+  for (const at of [scratchDirectory(), join(scratchDirectory(), 'nowhere.json')])
+    expect(() => load({ at })).toThrow(/^Cannot read the configuration file .*: E(?:ISDIR|NOENT)/);
 });
 
 describe('variables of a Service or a container called like our prefix', () => {
@@ -374,27 +368,25 @@ it('gives every key a default that its own format accepts', () => {
     expect(definition.default === null || definition.format.accepts(definition.default), key).toBe(true);
 });
 
-describe('roles', () => {
-  const database = { store: ['postgres://localhost/flow'] };
-  const rolesOf = (from: Parameters<typeof load>[0]) => load(from).config.roles;
+const database = { store: ['postgres://localhost/flow'] };
+const rolesOf = (from: Parameters<typeof load>[0]) => load(from).config.roles;
 
-  it('are all of them unless some are named, in any way', () => {
-    expect(rolesOf({})).toEqual(['live', 'backfill', 'api']);
-    expect(rolesOf({ flags: database })).toEqual(['live', 'backfill', 'api']);
-    expect(rolesOf({ flags: { ...database, roles: ['api, live'] } })).toEqual(['live', 'api']);
-    expect(rolesOf({ flags: { ...database, roles: ['api', 'backfill'] } })).toEqual(['backfill', 'api']);
-    const environment = { FCI_STORE: 'postgres://localhost/flow', FCI_ROLES: 'backfill' };
-    expect(rolesOf({ environment })).toEqual(['backfill']);
-    expect(rolesOf({ file: { store: 'postgres://localhost/flow', roles: ['api'] } })).toEqual(['api']);
-  });
+it('roles are all of them unless some are named, in any way', () => {
+  expect(rolesOf({})).toEqual(['live', 'backfill', 'api']);
+  expect(rolesOf({ flags: database })).toEqual(['live', 'backfill', 'api']);
+  expect(rolesOf({ flags: { ...database, roles: ['api, live'] } })).toEqual(['live', 'api']);
+  expect(rolesOf({ flags: { ...database, roles: ['api', 'backfill'] } })).toEqual(['backfill', 'api']);
+  const environment = { FCI_STORE: 'postgres://localhost/flow', FCI_ROLES: 'backfill' };
+  expect(rolesOf({ environment })).toEqual(['backfill']);
+  expect(rolesOf({ file: { store: 'postgres://localhost/flow', roles: ['api'] } })).toEqual(['api']);
+});
 
-  it('are refused where they are not known, or there is no database to share', () => {
-    const wrong = () => load({ flags: { ...database, roles: ['live,reader'] } });
-    expect(wrong).toThrow(/--roles.*live, backfill, api/);
-    const planned = () => load({ flags: { ...database, roles: ['live'], 'backfill.plan': ['root'] } });
-    expect(planned).toThrow(/Add the role backfill/);
-    expect(() => load({ flags: { roles: ['live'] } })).toThrow(refused(/no store is given/));
-  });
+it('roles are refused where they are not known, or there is no database to share', () => {
+  const wrong = () => load({ flags: { ...database, roles: ['live,reader'] } });
+  expect(wrong).toThrow(/--roles.*live, backfill, api/);
+  const planned = () => load({ flags: { ...database, roles: ['live'], 'backfill.plan': ['root'] } });
+  expect(planned).toThrow(/Add the role backfill/);
+  expect(() => load({ flags: { roles: ['live'] } })).toThrow(refused(/no store is given/));
 });
 
 describe('a mirror', () => {

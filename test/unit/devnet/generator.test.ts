@@ -16,56 +16,54 @@ function blocks(generator: ChainGenerator, count = HEIGHTS): GeneratedBlock[] {
 const mixed = new ChainGenerator({ profile: { odd: { ...profiles.mixed.odd, bigCollection: 0 } } });
 const mixedBlocks = blocks(mixed);
 
-describe('a seeded chain', () => {
-  it('is the same on every machine: these ids were computed once and must never change', () => {
-    const generator = new ChainGenerator({ seed: 1, rootHeight: 100 });
-    const { collections, encoded } = generator.block(164);
-    expect([generator.sporkId, generator.blockId(100), generator.blockId(5_000_000_000)]).toEqual([
-      '7a3f4a67fa54cb2b4bb6bcad61ed097c724fabc4eb22403820622901b08960ba',
-      '4e2dc14e168fb49d046018fac41495651340e6cebb7a93fdc672cafd200823e1',
-      '1fac1a2a7a602853f5f924e1035b2246dd095a6a478b63f297f3119b18ec5be7',
-    ]);
-    expect(collections.map(({ id }) => id.slice(0, 16))).toEqual(['23404183aa3243a1', '27c7e90db494d800']);
-    expect(Buffer.from(sha3_256(encoded)).toString('hex')).toBe(
-      '5c58bc8a681122bce73e8c1b7936d869fddd7d665a0d604719119046ed93e6ab',
-    );
-  });
+it('a seeded chain is the same on every machine: these ids were computed once and must never change', () => {
+  const generator = new ChainGenerator({ seed: 1, rootHeight: 100 });
+  const { collections, encoded } = generator.block(164);
+  expect([generator.sporkId, generator.blockId(100), generator.blockId(5_000_000_000)]).toEqual([
+    '7a3f4a67fa54cb2b4bb6bcad61ed097c724fabc4eb22403820622901b08960ba',
+    '4e2dc14e168fb49d046018fac41495651340e6cebb7a93fdc672cafd200823e1',
+    '1fac1a2a7a602853f5f924e1035b2246dd095a6a478b63f297f3119b18ec5be7',
+  ]);
+  expect(collections.map(({ id }) => id.slice(0, 16))).toEqual(['23404183aa3243a1', '27c7e90db494d800']);
+  expect(Buffer.from(sha3_256(encoded)).toString('hex')).toBe(
+    '5c58bc8a681122bce73e8c1b7936d869fddd7d665a0d604719119046ed93e6ab',
+  );
+});
 
-  it('gives the same bytes whatever was asked for before', () => {
-    fc.assert(
-      fc.property(
-        fc.nat(),
-        fc.nat(1_000_000_000),
-        fc.array(fc.nat(12), { maxLength: 5 }),
-        fc.boolean(),
-        (seed, offset, others, hashedIds) => {
-          const options = {
-            ...{ seed, hashedIds },
-            rootHeight: offset,
-            profile: { odd: { repeatedCollection: 2, multiSign: 3 } },
-          };
-          const height = offset + 7;
-          const fresh = new ChainGenerator(options).block(height);
-          const used = new ChainGenerator(options);
-          for (const other of others) used.block(offset + other);
-          expect(used.block(height)).toEqual(fresh);
-        },
-      ),
-      { numRuns: 10 },
-    );
-  });
+it('a seeded chain gives the same bytes whatever was asked for before', () => {
+  fc.assert(
+    fc.property(
+      fc.nat(),
+      fc.nat(1_000_000_000),
+      fc.array(fc.nat(12), { maxLength: 5 }),
+      fc.boolean(),
+      (seed, offset, others, hashedIds) => {
+        const options = {
+          ...{ seed, hashedIds },
+          rootHeight: offset,
+          profile: { odd: { repeatedCollection: 2, multiSign: 3 } },
+        };
+        const height = offset + 7;
+        const fresh = new ChainGenerator(options).block(height);
+        const used = new ChainGenerator(options);
+        for (const other of others) used.block(offset + other);
+        expect(used.block(height)).toEqual(fresh);
+      },
+    ),
+    { numRuns: 10 },
+  );
+});
 
-  it('finds the height of its own ids, at any height, and of no others', () => {
-    fc.assert(
-      fc.property(fc.maxSafeNat(), fc.nat(31), fc.integer({ min: 1, max: 255 }), (height, place, change) => {
-        const id = mixed.ids.idAt(height);
-        expect(mixed.ids.locate(id)).toEqual({ height, fork: 'chain' });
-        expect(mixed.ids.locate(mixed.ids.idAt(height, 'orphan'))).toEqual({ height, fork: 'orphan' });
-        id[place] = (id[place] ?? 0) ^ change;
-        expect(mixed.ids.locate(id)).toBeUndefined();
-      }),
-    );
-  });
+it('a seeded chain finds the height of its own ids, at any height, and of no others', () => {
+  fc.assert(
+    fc.property(fc.maxSafeNat(), fc.nat(31), fc.integer({ min: 1, max: 255 }), (height, place, change) => {
+      const id = mixed.ids.idAt(height);
+      expect(mixed.ids.locate(id)).toEqual({ height, fork: 'chain' });
+      expect(mixed.ids.locate(mixed.ids.idAt(height, 'orphan'))).toEqual({ height, fork: 'orphan' });
+      id[place] = (id[place] ?? 0) ^ change;
+      expect(mixed.ids.locate(id)).toBeUndefined();
+    }),
+  );
 });
 
 describe('what is odd', () => {

@@ -125,41 +125,39 @@ describe('with a progress that its owner moves', () => {
   });
 });
 
-describe('stop', () => {
-  it('before start is the end, as it may be started once', async () => {
-    const { consumer } = await new Bench().start();
-    await expect(consumer.start()).rejects.toThrow('started before');
-    const bench = new Bench();
-    await bench.consumer.stop();
-    await bench.consumer.done;
-    await expect(bench.start()).rejects.toThrow('stopped before');
-    expect(bench.headReads).toBe(0);
-  });
+it('stop before start is the end, as it may be started once', async () => {
+  const { consumer } = await new Bench().start();
+  await expect(consumer.start()).rejects.toThrow('started before');
+  const bench = new Bench();
+  await bench.consumer.stop();
+  await bench.consumer.done;
+  await expect(bench.start()).rejects.toThrow('stopped before');
+  expect(bench.headReads).toBe(0);
+});
 
-  it('does not wait at all with a patience that is over, and takes no answer afterwards', async () => {
-    const bench = await new Bench().start();
-    await bench.push(1);
-    await bench.consumer.stop(AbortSignal.abort());
-    expect(bench.consumer.notifyJobIsDone('1')).toBe(false);
-    await bench.check();
-    expect(bench.P).toBe(0);
-  });
+it('stop does not wait at all with a patience that is over, and takes no answer afterwards', async () => {
+  const bench = await new Bench().start();
+  await bench.push(1);
+  await bench.consumer.stop(AbortSignal.abort());
+  expect(bench.consumer.notifyJobIsDone('1')).toBe(false);
+  await bench.check();
+  expect(bench.P).toBe(0);
+});
 
-  it('takes a worker for returned that cancels its job, and its abort for no error', async () => {
-    const cancel = new AbortController();
-    const bench = await new Bench({
-      work: () =>
-        new Promise((_, reject) => {
-          cancel.signal.addEventListener('abort', () => reject(cancel.signal.reason as Error));
-        }),
-    }).start();
-    await bench.push(1, 2);
-    const stopped = bench.consumer.stop();
-    cancel.abort();
-    await stopped;
-    await bench.consumer.done;
-    expect(bench.P).toBe(0);
-  });
+it('stop takes a worker for returned that cancels its job, and its abort for no error', async () => {
+  const cancel = new AbortController();
+  const bench = await new Bench({
+    work: () =>
+      new Promise((_, reject) => {
+        cancel.signal.addEventListener('abort', () => reject(cancel.signal.reason as Error));
+      }),
+  }).start();
+  await bench.push(1, 2);
+  const stopped = bench.consumer.stop();
+  cancel.abort();
+  await stopped;
+  await bench.consumer.done;
+  expect(bench.P).toBe(0);
 });
 
 describe('is immune to the six faults', () => {

@@ -198,46 +198,44 @@ it('damage without end is counted, while what is described and how many runs are
 });
 
 /** What every store does with proofs: test/integration/storage/addedProofs.test.ts. */
-describe('a store with proofs', () => {
-  const proven = new HashedChain({ rootHeight: 50, chainId: TEST_CHAIN });
+const proven = new HashedChain({ rootHeight: 50, chainId: TEST_CHAIN });
 
-  it('is one that an older program refuses, from the first proof on', async () => {
-    const path = await freshPath();
-    const store = await filled(proven.entries(100, 102, { isProven: false }), path);
-    expect(store.meta()?.schemaVersion).toBe(1);
-    await store.commit(batchOf(...proven.entries(103, 103)));
-    expect(store.meta()?.schemaVersion).toBe(4);
-    await store.close();
-    expect((await open(path)).meta()?.schemaVersion).toBe(4);
+it('a store with proofs is one that an older program refuses, from the first proof on', async () => {
+  const path = await freshPath();
+  const store = await filled(proven.entries(100, 102, { isProven: false }), path);
+  expect(store.meta()?.schemaVersion).toBe(1);
+  await store.commit(batchOf(...proven.entries(103, 103)));
+  expect(store.meta()?.schemaVersion).toBe(4);
+  await store.close();
+  expect((await open(path)).meta()?.schemaVersion).toBe(4);
+});
+
+/** A block record: two numbers, two more for each collection, the length of the proof, the proof, the block. */
+const partsOf = (record: Buffer) => {
+  const count = record.readUInt32BE(4) - 0x8000_0000;
+  const at = 8 + 8 * count;
+  return { count, at, end: at + 4 + record.readUInt32BE(at), payload: record.subarray(0, -4) };
+};
+const turned = (record: Buffer): Buffer => {
+  const { end, payload } = partsOf(record);
+  payload.writeUInt8(payload.readUInt8(end - 1) ^ 1, end - 1);
+  return payload;
+};
+const without = (record: Buffer): Buffer => {
+  const { at, count, end, payload } = partsOf(record);
+  payload.writeUInt32BE(count, 4);
+  return Buffer.concat([payload.subarray(0, at), payload.subarray(end)]);
+};
+
+it.each([
+  ['a bit of the proof is turned', turned, /does not hash to its id/],
+  ['the proof is gone', without, /its proof is missing/],
+])('a store with proofs is damaged where %s, whatever the checksum says', async (_, change, message) => {
+  const key = keyOf(0x10, 102);
+  const path = await changedStore(proven.entries(100, 103), async (database) => {
+    await database.put(key, sealed(key, change(Buffer.from(await database.get(key)))));
   });
-
-  /** A block record: two numbers, two more for each collection, the length of the proof, the proof, the block. */
-  const partsOf = (record: Buffer) => {
-    const count = record.readUInt32BE(4) - 0x8000_0000;
-    const at = 8 + 8 * count;
-    return { count, at, end: at + 4 + record.readUInt32BE(at), payload: record.subarray(0, -4) };
-  };
-  const turned = (record: Buffer): Buffer => {
-    const { end, payload } = partsOf(record);
-    payload.writeUInt8(payload.readUInt8(end - 1) ^ 1, end - 1);
-    return payload;
-  };
-  const without = (record: Buffer): Buffer => {
-    const { at, count, end, payload } = partsOf(record);
-    payload.writeUInt32BE(count, 4);
-    return Buffer.concat([payload.subarray(0, at), payload.subarray(end)]);
-  };
-
-  it.each([
-    ['a bit of the proof is turned', turned, /does not hash to its id/],
-    ['the proof is gone', without, /its proof is missing/],
-  ])('is damaged where %s, whatever the checksum says', async (_, change, message) => {
-    const key = keyOf(0x10, 102);
-    const path = await changedStore(proven.entries(100, 103), async (database) => {
-      await database.put(key, sealed(key, change(Buffer.from(await database.get(key)))));
-    });
-    const report = await verifyAt(path);
-    expect(report.damages.map((each) => each.message).join('\n')).toMatch(message);
-    expect(report.damagedHeights[0]?.from).toBe(102);
-  });
+  const report = await verifyAt(path);
+  expect(report.damages.map((each) => each.message).join('\n')).toMatch(message);
+  expect(report.damagedHeights[0]?.from).toBe(102);
 });
