@@ -185,64 +185,62 @@ it('docs/export.md has every column, in order', async () => {
   }
 });
 
-describe('a directory', () => {
-  it('that ends within a partition is taken further, to what one export would have made', async () => {
-    const flags = ['--format', 'parquet', '--partition', '7'];
-    const whole = await exported(...flags);
-    const { directory } = await exported(...flags, '--to', String(FIRST + 9));
-    const goOn = () => odd.run('--output', directory, ...flags, '--resume');
-    expect((await goOn()).exit).toBe('done');
-    expect(manifestIn(directory)).toEqual(whole.manifest);
-    for (const table of ['blocks', 'collections', 'transactions'])
-      expect(readdirSync(join(directory, table))).toEqual(readdirSync(join(whole.directory, table)));
-    expect((await goOn()).err).toContain('is complete: heights');
-  });
+it('a directory that ends within a partition is taken further, to what one export would have made', async () => {
+  const flags = ['--format', 'parquet', '--partition', '7'];
+  const whole = await exported(...flags);
+  const { directory } = await exported(...flags, '--to', String(FIRST + 9));
+  const goOn = () => odd.run('--output', directory, ...flags, '--resume');
+  expect((await goOn()).exit).toBe('done');
+  expect(manifestIn(directory)).toEqual(whole.manifest);
+  for (const table of ['blocks', 'collections', 'transactions'])
+    expect(readdirSync(join(directory, table))).toEqual(readdirSync(join(whole.directory, table)));
+  expect((await goOn()).err).toContain('is complete: heights');
+});
 
-  it('is refused where it is not what it was, or something else', async () => {
-    const { directory, files, manifest } = await exported('--partition', '7');
-    const to = ['--output', directory, '--partition', '7'];
-    const resumed = (...more: string[]) => refused(...to, '--resume', ...more);
-    expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
-    expect(await resumed('--compress', 'gzip')).toMatch(/begun with --compress "none", not "gzip"/);
-    expect(await resumed('--to', '99')).toMatch(/goes to height \d+ already/);
-    const path = join(directory, files[0]?.path ?? '');
-    const list = join(directory, 'manifest.json');
-    for (const [damage, words] of [
-      [
-        () => writeFileSync(path, readFileSync(path, 'utf8').replace('height', 'hEight')),
-        /does not match manifest\.json/,
-      ],
-      [() => truncateSync(path, 3), /does not match manifest\.json/],
-      [() => rmSync(path), /was changed or removed after it was written/],
-      [
-        () => writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] })),
-        /has no manifest\.json of an/,
-      ],
-      [() => rmSync(list), /has no manifest\.json of an export/],
-      [() => mkdirSync(list), /Cannot write .*manifest\.json: it is a directory/],
-    ] as const) {
-      damage();
-      expect(await resumed()).toMatch(words);
-    }
-  });
+it('a directory is refused where it is not what it was, or something else', async () => {
+  const { directory, files, manifest } = await exported('--partition', '7');
+  const to = ['--output', directory, '--partition', '7'];
+  const resumed = (...more: string[]) => refused(...to, '--resume', ...more);
+  expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
+  expect(await resumed('--compress', 'gzip')).toMatch(/begun with --compress "none", not "gzip"/);
+  expect(await resumed('--to', '99')).toMatch(/goes to height \d+ already/);
+  const path = join(directory, files[0]?.path ?? '');
+  const list = join(directory, 'manifest.json');
+  for (const [damage, words] of [
+    [
+      () => writeFileSync(path, readFileSync(path, 'utf8').replace('height', 'hEight')),
+      /does not match manifest\.json/,
+    ],
+    [() => truncateSync(path, 3), /does not match manifest\.json/],
+    [() => rmSync(path), /was changed or removed after it was written/],
+    [
+      () => writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] })),
+      /has no manifest\.json of an/,
+    ],
+    [() => rmSync(list), /has no manifest\.json of an export/],
+    [() => mkdirSync(list), /Cannot write .*manifest\.json: it is a directory/],
+  ] as const) {
+    damage();
+    expect(await resumed()).toMatch(words);
+  }
+});
 
-  it.each([
-    [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
-    [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
-    [['--role', 'payer'], /Add --account ADDRESS\.$/],
-    [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],
-    [['--output', 'x', '--account', ODD_PAYER, '--role', 'king'], /^invalid role: .*, got "king"/],
-    [['--output', 'x', '--columns', 'gaslimit'], /Unknown column "gaslimit".*Did you mean gas_limit\?/],
-    [['--output', 'x', '--columns', 'script', '--no-scripts'], /leaves none of the --columns/],
-    [['--output', 'x', '--format', 'xlsx'], /is not one of ndjson, csv, parquet/],
-    [['--output', 'x', '--partition', '0'], /Wrong value for --partition/],
-    [['--output', '/proc/nowhere/x', '--format', 'csv'], /Cannot write .*its directory does not exist/],
-  ])('%j is refused', async (flags, message) => {
-    const parent = scratchDirectory();
-    const elsewhere = flags.map((flag) => (flag === 'x' ? join(parent, 'x') : flag));
-    expect(await refused(...elsewhere)).toMatch(message);
-    expect(readdirSync(parent)).toEqual([]);
-  });
+it.each([
+  [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
+  [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
+  [['--role', 'payer'], /Add --account ADDRESS\.$/],
+  [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],
+  [['--output', 'x', '--account', ODD_PAYER, '--role', 'king'], /^invalid role: .*, got "king"/],
+  [['--output', 'x', '--columns', 'gaslimit'], /Unknown column "gaslimit".*Did you mean gas_limit\?/],
+  [['--output', 'x', '--columns', 'script', '--no-scripts'], /leaves none of the --columns/],
+  [['--output', 'x', '--format', 'xlsx'], /is not one of ndjson, csv, parquet/],
+  [['--output', 'x', '--partition', '0'], /Wrong value for --partition/],
+  [['--output', '/proc/nowhere/x', '--format', 'csv'], /Cannot write .*its directory does not exist/],
+])('a directory %j is refused', async (flags, message) => {
+  const parent = scratchDirectory();
+  const elsewhere = flags.map((flag) => (flag === 'x' ? join(parent, 'x') : flag));
+  expect(await refused(...elsewhere)).toMatch(message);
+  expect(readdirSync(parent)).toEqual([]);
 });
 
 describe('what files are made of', () => {

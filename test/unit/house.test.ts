@@ -91,28 +91,26 @@ it.each([...rooms, ...nestedRooms])('the picture of the house names every sub-ro
   expect(drawn).toEqual(foldersOf(join(root, 'src', room)));
 });
 
-describe('the files of the house', () => {
-  const files = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
-    .filter((path) => path.endsWith('.ts') && basename(path) !== 'index.ts')
-    .map((path) => ({
-      path,
-      name: basename(path, '.ts'),
-      code: readFileSync(join(root, 'src', path), 'utf8'),
-    }));
+const files = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
+  .filter((path) => path.endsWith('.ts') && basename(path) !== 'index.ts')
+  .map((path) => ({
+    path,
+    name: basename(path, '.ts'),
+    code: readFileSync(join(root, 'src', path), 'utf8'),
+  }));
 
-  it('bear the name of the class that they export, and no other file is in PascalCase', () => {
-    const misnamed = files.filter(({ name, code }) => {
-      const classes = namesOf(code, 'class');
-      if (classes.length > 0) return !classes.includes(name);
-      return /^[A-Z]/.test(name) && !namesOf(code, 'interface').includes(name);
-    });
-    expect(misnamed.map(({ path }) => path)).toEqual([]);
+it('the files of the house bear the name of the class that they export, and no other file is in PascalCase', () => {
+  const misnamed = files.filter(({ name, code }) => {
+    const classes = namesOf(code, 'class');
+    if (classes.length > 0) return !classes.includes(name);
+    return /^[A-Z]/.test(name) && !namesOf(code, 'interface').includes(name);
   });
+  expect(misnamed.map(({ path }) => path)).toEqual([]);
+});
 
-  it('have private members of one kind', () => {
-    const others = files.filter(({ code }) => /^ {2}(private|protected) (?!constructor)/m.test(code));
-    expect(others.map(({ path }) => path)).toEqual([]);
-  });
+it('the files of the house have private members of one kind', () => {
+  const others = files.filter(({ code }) => /^ {2}(private|protected) (?!constructor)/m.test(code));
+  expect(others.map(({ path }) => path)).toEqual([]);
 });
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8');

@@ -131,7 +131,7 @@ describe('methods and limits', () => {
     expect(statuses).toEqual([...Array<string>(17).fill('200'), '429']);
   });
 
-  it('bounds the URL, the headers and the body, and survives what is no HTTP', async () => {
+  it('bounds: the URL, the headers and the body, and survives what is no HTTP', async () => {
     const ask = (more: string) => `GET /status HTTP/1.1\r\nHost: x\r\n${more}\r\n\r\n`;
     for (const [sent, told] of [
       [ask(`X: ${'a'.repeat(20_000)}`), /^HTTP\/1\.1 431 [^]*"reason":"too_large"/],
@@ -147,33 +147,31 @@ describe('methods and limits', () => {
   });
 });
 
-describe('errors behind it', () => {
-  it('tells the caller that a record is damaged, the log what and where, once a trouble', async () => {
-    const clock = new VirtualClock();
-    served = await ServedChain.start(chain, { sealed: SEALED, head: HEAD }, { clock });
-    served.store.transaction = () =>
-      Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
-    for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`]) {
-      expect(await get(path)).toMatchObject({
-        status: 503,
-        body: { code: 503, reason: 'healing', message: expect.stringContaining('damaged') as string },
-      });
-    }
-    const told = {
-      ...{ level: 'error', message: 'a read failed' },
-      fields: expect.objectContaining({ kind: 'corrupt' }) as object,
-    };
-    expect(served.logger.records).toEqual([told]);
-    await clock.advance(60_000);
-    await get(`/v1/transactions/${idOf('a')}`);
-    expect(served.logger.records).toEqual([told, told]);
-  });
+it('errors behind it: tells the caller that a record is damaged, the log what and where, once a trouble', async () => {
+  const clock = new VirtualClock();
+  served = await ServedChain.start(chain, { sealed: SEALED, head: HEAD }, { clock });
+  served.store.transaction = () =>
+    Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
+  for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`]) {
+    expect(await get(path)).toMatchObject({
+      status: 503,
+      body: { code: 503, reason: 'healing', message: expect.stringContaining('damaged') as string },
+    });
+  }
+  const told = {
+    ...{ level: 'error', message: 'a read failed' },
+    fields: expect.objectContaining({ kind: 'corrupt' }) as object,
+  };
+  expect(served.logger.records).toEqual([told]);
+  await clock.advance(60_000);
+  await get(`/v1/transactions/${idOf('a')}`);
+  expect(served.logger.records).toEqual([told, told]);
+});
 
-  it('hands an error that nobody foresaw to its owner', async () => {
-    const bug = new TypeError('cannot read properties of undefined');
-    served.store.collection = () => Promise.reject(bug);
-    const answer = await get(`/v1/collections/${idOf('a')}`);
-    expect(answer).toMatchObject({ status: 500, body: { code: 500, message: 'internal server error' } });
-    expect(served.takeFailures()).toEqual([bug]);
-  });
+it('errors behind it: hands an error that nobody foresaw to its owner', async () => {
+  const bug = new TypeError('cannot read properties of undefined');
+  served.store.collection = () => Promise.reject(bug);
+  const answer = await get(`/v1/collections/${idOf('a')}`);
+  expect(answer).toMatchObject({ status: 500, body: { code: 500, message: 'internal server error' } });
+  expect(served.takeFailures()).toEqual([bug]);
 });

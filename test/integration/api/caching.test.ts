@@ -187,57 +187,55 @@ it('tags spare a caller the answer that it holds, and only that one', async () =
   expect((await served.get('/status', { headers })).status).toBe(200);
 });
 
-describe('compression', () => {
-  const path = `/v1/collections/${large}?expand=transactions`;
+const path = `/v1/collections/${large}?expand=transactions`;
 
-  it.each(['gzip', 'GZIP', 'br, gzip;q=0.5', '*', 'deflate;q=1, *;q=0.1'])(
-    'is there for who accepts %s',
-    async (accepted) => {
-      const plain = await exact(served.url + path, {});
-      const packed = await exact(served.url + path, { 'accept-encoding': accepted });
-      expect(packed.response.statusCode).toBe(200);
-      expect(packed.response.headers).toMatchObject({
-        'content-encoding': 'gzip',
-        'content-type': 'application/json; charset=UTF-8',
-        'content-length': String(packed.body.length),
-        vary: 'accept-encoding',
-      });
-      expect(packed.body.length).toBeLessThan(plain.body.length / 2);
-      expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
-      // Other bytes, another tag; either of them shows that the caller holds the answer.
-      const tags = [plain.response.headers.etag ?? '', packed.response.headers.etag ?? ''];
-      expect(tags[1]).toBe(tags[0]?.replace(/"$/, '-gzip"'));
-      for (const tag of tags) {
-        const held = await exact(served.url + path, { 'accept-encoding': accepted, 'if-none-match': tag });
-        expect(held.response.statusCode).toBe(304);
-        expect(held.response.headers.etag).toBe(tag);
-        expect(held.body).toHaveLength(0);
-      }
-    },
-  );
-
-  it.each(['', 'identity', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=0, *', 'xgzip', 'gzip;q=x'])(
-    'is not there for who accepts %j',
-    async (accepted) => {
-      const { response, body } = await exact(served.url + path, { 'accept-encoding': accepted });
-      expect(response.headers['content-encoding']).toBeUndefined();
-      expect(response.headers['vary']).toBe('accept-encoding');
-      expect(JSON.parse(body.toString('utf8'))).toMatchObject({ id: large });
-    },
-  );
-
-  it('is not there for small answers and refusals', async () => {
-    for (const small of [`/v1/transactions/${transaction}`, '/v1/blocks?height=110', '/nothing']) {
-      const { response } = await exact(served.url + small, { 'accept-encoding': 'gzip' });
-      expect(response.headers['content-encoding']).toBeUndefined();
+it.each(['gzip', 'GZIP', 'br, gzip;q=0.5', '*', 'deflate;q=1, *;q=0.1'])(
+  'compression is there for who accepts %s',
+  async (accepted) => {
+    const plain = await exact(served.url + path, {});
+    const packed = await exact(served.url + path, { 'accept-encoding': accepted });
+    expect(packed.response.statusCode).toBe(200);
+    expect(packed.response.headers).toMatchObject({
+      'content-encoding': 'gzip',
+      'content-type': 'application/json; charset=UTF-8',
+      'content-length': String(packed.body.length),
+      vary: 'accept-encoding',
+    });
+    expect(packed.body.length).toBeLessThan(plain.body.length / 2);
+    expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
+    // Other bytes, another tag; either of them shows that the caller holds the answer.
+    const tags = [plain.response.headers.etag ?? '', packed.response.headers.etag ?? ''];
+    expect(tags[1]).toBe(tags[0]?.replace(/"$/, '-gzip"'));
+    for (const tag of tags) {
+      const held = await exact(served.url + path, { 'accept-encoding': accepted, 'if-none-match': tag });
+      expect(held.response.statusCode).toBe(304);
+      expect(held.response.headers.etag).toBe(tag);
+      expect(held.body).toHaveLength(0);
     }
-  });
+  },
+);
 
-  it('serves many at once without mixing them up', async () => {
-    const ids = chain.map(({ collections }) => collections[0]!.id);
-    const answers = await Promise.all(
-      [...ids, ...ids, ...ids].map((id) => served.get(`/v1/collections/${id}?expand=transactions`)),
-    );
-    expect(answers.map(({ body }) => (body as { id: string }).id)).toEqual([...ids, ...ids, ...ids]);
-  });
+it.each(['', 'identity', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=0, *', 'xgzip', 'gzip;q=x'])(
+  'compression is not there for who accepts %j',
+  async (accepted) => {
+    const { response, body } = await exact(served.url + path, { 'accept-encoding': accepted });
+    expect(response.headers['content-encoding']).toBeUndefined();
+    expect(response.headers['vary']).toBe('accept-encoding');
+    expect(JSON.parse(body.toString('utf8'))).toMatchObject({ id: large });
+  },
+);
+
+it('compression is not there for small answers and refusals', async () => {
+  for (const small of [`/v1/transactions/${transaction}`, '/v1/blocks?height=110', '/nothing']) {
+    const { response } = await exact(served.url + small, { 'accept-encoding': 'gzip' });
+    expect(response.headers['content-encoding']).toBeUndefined();
+  }
+});
+
+it('compression serves many at once without mixing them up', async () => {
+  const ids = chain.map(({ collections }) => collections[0]!.id);
+  const answers = await Promise.all(
+    [...ids, ...ids, ...ids].map((id) => served.get(`/v1/collections/${id}?expand=transactions`)),
+  );
+  expect(answers.map(({ body }) => (body as { id: string }).id)).toEqual([...ids, ...ids, ...ids]);
 });

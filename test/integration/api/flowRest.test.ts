@@ -200,33 +200,27 @@ describe('the transactions of a block', () => {
   });
 });
 
-describe('/v1/network/parameters and /v1/node_version_info', () => {
-  it('say which chain is indexed, and which heights of it', async () => {
-    const spork = { rootHeight: 90, sporkId: 'ab'.repeat(32) };
-    const served = await ServedChain.start(chain, { sealed: SEALED }, { spork });
-    expect((await served.get('/v1/network/parameters')).body).toEqual({ chain_id: 'flow-localnet' });
-    expect((await served.get('/v1/node_version_info')).body).toEqual({
-      semver: 'v0.1.0',
-      commit: '',
-      spork_id: spork.sporkId,
-      protocol_version: '0',
-      protocol_state_version: '0',
-      spork_root_block_height: '90',
-      node_root_block_height: '100',
-      compatible_range: { start_height: '100', end_height: '109' },
-    });
+it('/v1/network/parameters and /v1/node_version_info say which chain is indexed, and which heights of it', async () => {
+  const spork = { rootHeight: 90, sporkId: 'ab'.repeat(32) };
+  const served = await ServedChain.start(chain, { sealed: SEALED }, { spork });
+  expect((await served.get('/v1/network/parameters')).body).toEqual({ chain_id: 'flow-localnet' });
+  expect((await served.get('/v1/node_version_info')).body).toEqual({
+    semver: 'v0.1.0',
+    commit: '',
+    spork_id: spork.sporkId,
+    protocol_version: '0',
+    protocol_state_version: '0',
+    spork_root_block_height: '90',
+    node_root_block_height: '100',
+    compatible_range: { start_height: '100', end_height: '109' },
   });
+});
 
-  it('have no range while nothing is indexed', async () => {
-    served.range = { firstIndexed: 100, latestIndexed: 99, head: 120, sealed: null };
-    const early = (await served.get('/v1/node_version_info')).body;
-    expect(early).toMatchObject({
-      spork_id: '',
-      spork_root_block_height: '0',
-      node_root_block_height: '100',
-    });
-    expect(early).not.toHaveProperty('compatible_range');
-    const message = expect.stringContaining('(latest none, head 120)') as string;
-    expect((await served.get('/v1/blocks?height=final')).body).toMatchObject({ message });
-  });
+it('/v1/network/parameters and /v1/node_version_info have no range while nothing is indexed', async () => {
+  served.range = { firstIndexed: 100, latestIndexed: 99, head: 120, sealed: null };
+  const early = (await served.get('/v1/node_version_info')).body;
+  expect(early).toMatchObject({ spork_id: '', spork_root_block_height: '0', node_root_block_height: '100' });
+  expect(early).not.toHaveProperty('compatible_range');
+  const message = expect.stringContaining('(latest none, head 120)') as string;
+  expect((await served.get('/v1/blocks?height=final')).body).toMatchObject({ message });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { lastingPort } from '../../support/lastingPort.js';
 import { asAdmin, batchOf, countIn, fault, plainChain, refusal } from '../../support/index.js';
 import { transactionIdsOf, until, usePostgres, type PostgresMachine } from '../../support/index.js';
@@ -101,37 +101,35 @@ it('can be closed while the database is away', async () => {
   await refused;
 });
 
-describe('is refused with a sentence:', () => {
-  const { opening } = postgres;
+const { opening } = postgres;
 
-  it('where nobody answers', async () => {
-    const url = `postgres://somebody:secret@127.0.0.1:${await lastingPort()}/flow`;
-    await expect(opening(url)).rejects.toMatchObject({ kind: 'unavailable', exit: 'storage' });
-    const failure: unknown = await opening(url).catch((error: unknown) => error);
-    expect(String(failure)).not.toMatch(/secret|somebody/);
-  });
+it('is refused with a sentence: where nobody answers', async () => {
+  const url = `postgres://somebody:secret@127.0.0.1:${await lastingPort()}/flow`;
+  await expect(opening(url)).rejects.toMatchObject({ kind: 'unavailable', exit: 'storage' });
+  const failure: unknown = await opening(url).catch((error: unknown) => error);
+  expect(String(failure)).not.toMatch(/secret|somebody/);
+});
 
-  it('a database that does not exist', async () => {
-    const { url } = await postgres.home();
-    const other = new URL('/no_such_database', url).href;
-    await expect(opening(other)).rejects.toMatchObject(fault('missing', /createdb/));
-  });
+it('is refused with a sentence: a database that does not exist', async () => {
+  const { url } = await postgres.home();
+  const other = new URL('/no_such_database', url).href;
+  await expect(opening(other)).rejects.toMatchObject(fault('missing', /createdb/));
+});
 
-  it.each([
-    ['postgres://host/', /names no database/],
-    ['postgres://host/a%ZZ', /has a % that encodes no character: write %25 for the sign itself/],
-    ['http://host/flow', /not a database URL/],
-    ['postgres://host/flow?sslmode=prefer', /unchecked connection/],
-    ['postgres://host/flow?sslmode=verify-full&sslrootcert=/no/such/file', /cannot be read/],
-    ['postgres://host/flow?password=secret', /not known/],
-  ])('the URL %s', async (url, message) => {
-    await expect(opening(url)).rejects.toMatchObject(refusal('configuration', message));
-  });
+it.each([
+  ['postgres://host/', /names no database/],
+  ['postgres://host/a%ZZ', /has a % that encodes no character: write %25 for the sign itself/],
+  ['http://host/flow', /not a database URL/],
+  ['postgres://host/flow?sslmode=prefer', /unchecked connection/],
+  ['postgres://host/flow?sslmode=verify-full&sslrootcert=/no/such/file', /cannot be read/],
+  ['postgres://host/flow?password=secret', /not known/],
+])('is refused with a sentence: the URL %s', async (url, message) => {
+  await expect(opening(url)).rejects.toMatchObject(refusal('configuration', message));
+});
 
-  it('a server without TLS where TLS is asked for', async () => {
-    const { url } = await postgres.home();
-    await expect(opening(`${url}?sslmode=verify-full`)).rejects.toThrow('SSL');
-  });
+it('is refused with a sentence: a server without TLS where TLS is asked for', async () => {
+  const { url } = await postgres.home();
+  await expect(opening(`${url}?sslmode=verify-full`)).rejects.toThrow('SSL');
 });
 
 it('takes for damage only what is not there and ought to be, whatever others have removed meanwhile', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { STOP_TIMEOUT_MS } from '../../../src/app/index.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { AbortError, whenAborted } from '../../../src/runtime/index.js';
@@ -62,41 +62,39 @@ it('work in hand that does not heed the stop leaves the parts only what is left 
   expect(logger.records.map(({ fields }) => fields['part'])).toEqual(['stuck work', 'stuck']);
 });
 
-describe('failure', () => {
-  it('stops the daemon, and the first error is the one that is told', async () => {
-    const { lifecycle } = life();
-    lifecycle.fail(new Error('first'));
-    lifecycle.fail(new Error('second'));
-    expect(lifecycle.signal.aborted).toBe(true);
-    await expect(lifecycle.close()).rejects.toThrow('first');
-  });
+it('failure: stops the daemon, and the first error is the one that is told', async () => {
+  const { lifecycle } = life();
+  lifecycle.fail(new Error('first'));
+  lifecycle.fail(new Error('second'));
+  expect(lifecycle.signal.aborted).toBe(true);
+  await expect(lifecycle.close()).rejects.toThrow('first');
+});
 
-  it.each([
-    [true, 'is none once the daemon was told to stop'],
-    [false, 'is one before'],
-  ])('of a database that is away (%s: %s)', async (isStopped) => {
-    const { lifecycle } = life();
-    if (isStopped) lifecycle.stop();
-    lifecycle.fail(new DatabaseFault('unavailable', 'it is away', {}));
-    const closing = lifecycle.close();
-    await (isStopped ? closing : expect(closing).rejects.toThrow('it is away'));
-  });
+it.each([
+  [true, 'is none once the daemon was told to stop'],
+  [false, 'is one before'],
+])('failure: of a database that is away (%s: %s)', async (isStopped) => {
+  const { lifecycle } = life();
+  if (isStopped) lifecycle.stop();
+  lifecycle.fail(new DatabaseFault('unavailable', 'it is away', {}));
+  const closing = lifecycle.close();
+  await (isStopped ? closing : expect(closing).rejects.toThrow('it is away'));
+});
 
-  it.each<[string, (lifecycle: ReturnType<typeof life>['lifecycle'], bug: Promise<never>) => unknown]>([
-    ['of work in hand', (lifecycle, bug) => lifecycle.waitFor('work', bug)],
-    ['of a supervised loop', (lifecycle, bug) => lifecycle.supervise(bug)],
-  ])('%s ends the daemon with its error', async (_, give) => {
-    const { lifecycle } = life();
-    await give(lifecycle, Promise.reject(new Error('a bug')));
-    await whenAborted(lifecycle.signal);
-    expect(lifecycle.signal.aborted).toBe(true);
-    await expect(lifecycle.close()).rejects.toThrow('a bug');
-  });
+it.each<[string, (lifecycle: ReturnType<typeof life>['lifecycle'], bug: Promise<never>) => unknown]>([
+  ['of work in hand', (lifecycle, bug) => lifecycle.waitFor('work', bug)],
+  ['of a supervised loop', (lifecycle, bug) => lifecycle.supervise(bug)],
+])('failure: %s ends the daemon with its error', async (_, give) => {
+  const { lifecycle } = life();
+  await give(lifecycle, Promise.reject(new Error('a bug')));
+  await whenAborted(lifecycle.signal);
+  expect(lifecycle.signal.aborted).toBe(true);
+  await expect(lifecycle.close()).rejects.toThrow('a bug');
+});
 
-  it('is not what a loop that was told to stop says', async () => {
-    const { lifecycle } = life();
-    lifecycle.stop();
-    lifecycle.supervise(Promise.reject(new AbortError()));
-    await lifecycle.close();
-  });
+it('failure: is not what a loop that was told to stop says', async () => {
+  const { lifecycle } = life();
+  lifecycle.stop();
+  lifecycle.supervise(Promise.reject(new AbortError()));
+  await lifecycle.close();
 });

@@ -221,65 +221,63 @@ describe('a thread that does not answer', () => {
   });
 });
 
-describe('a thread that ends', () => {
-  it('is followed by another one at once, and after longer pauses when that ends as well', async () => {
-    const { clock, last, logger, thread, threads } = await serving();
-    for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
-      const count = threads.length;
-      last().ends(new Error('broken'));
-      expect(thread.down()).toMatch(/has ended \(broken\)/);
-      await clock.advance(Math.max(0, expected - 1));
-      if (expected > 0) expect(threads).toHaveLength(count);
-      await clock.advance(1);
-      expect(threads).toHaveLength(count + 1);
-      expect(logger.records.at(-1)?.fields).toMatchObject({ restartInMs: expected });
-    }
-  });
-
-  it('after it served for a minute is followed at once', async () => {
-    const { clock, last, listens, threads } = await serving();
+it('a thread that ends is followed by another one at once, and after longer pauses when that ends as well', async () => {
+  const { clock, last, logger, thread, threads } = await serving();
+  for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+    const count = threads.length;
     last().ends(new Error('broken'));
+    expect(thread.down()).toMatch(/has ended \(broken\)/);
+    await clock.advance(Math.max(0, expected - 1));
+    if (expected > 0) expect(threads).toHaveLength(count);
     await clock.advance(1);
-    const second = last();
-    await listens();
-    for (let seconds = 0; seconds < 61; seconds += 1) {
-      await clock.advance(1_000);
-      await second.acks();
-    }
-    second.ends(new Error('broken'));
-    await clock.advance(1);
-    expect(threads).toHaveLength(3);
-  });
+    expect(threads).toHaveLength(count + 1);
+    expect(logger.records.at(-1)?.fields).toMatchObject({ restartInMs: expected });
+  }
+});
 
-  it('keeps what it counted, and not its levels', async () => {
-    const { clock, last, listens, scrape } = await serving();
-    const tell = async (requests: number): Promise<void> => {
-      const told = createReaderMetrics();
-      told.apiRequests.inc({ interface: 'http', route: '/', status: '200' }, requests);
-      told.apiLatency.observe({ interface: 'http', route: '/', status: '200' }, 0.1);
-      told.upstreamRequests.inc({ endpoint: 'node', method: 'Ping' }, 2);
-      told.feedFollowers.set({ kind: 'events' }, 5);
-      last().counted = await told.snapshot();
-    };
-    const scraped = async (): Promise<ScrapedMetrics> => {
-      const page = scrape();
-      await clock.advance(250);
-      return page;
-    };
-    await tell(3);
-    expect((await scraped()).sum('api_requests_total')).toBe(3);
-    last().ends(new Error('broken'));
-    await clock.advance(1);
-    const between = await scraped();
-    expect([between.sum('api_requests_total'), between.series('feed_followers')]).toEqual([3, []]);
-    await listens();
-    await tell(4);
-    const after = await scraped();
-    expect(after.sum('api_requests_total')).toBe(7);
-    expect(after.sum('api_request_seconds_count')).toBe(2);
-    expect(after.sum('upstream_requests_total')).toBe(4);
-    expect(after.value('feed_followers', { kind: 'events' })).toBe(5);
-  });
+it('a thread that ends after it served for a minute is followed at once', async () => {
+  const { clock, last, listens, threads } = await serving();
+  last().ends(new Error('broken'));
+  await clock.advance(1);
+  const second = last();
+  await listens();
+  for (let seconds = 0; seconds < 61; seconds += 1) {
+    await clock.advance(1_000);
+    await second.acks();
+  }
+  second.ends(new Error('broken'));
+  await clock.advance(1);
+  expect(threads).toHaveLength(3);
+});
+
+it('a thread that ends keeps what it counted, and not its levels', async () => {
+  const { clock, last, listens, scrape } = await serving();
+  const tell = async (requests: number): Promise<void> => {
+    const told = createReaderMetrics();
+    told.apiRequests.inc({ interface: 'http', route: '/', status: '200' }, requests);
+    told.apiLatency.observe({ interface: 'http', route: '/', status: '200' }, 0.1);
+    told.upstreamRequests.inc({ endpoint: 'node', method: 'Ping' }, 2);
+    told.feedFollowers.set({ kind: 'events' }, 5);
+    last().counted = await told.snapshot();
+  };
+  const scraped = async (): Promise<ScrapedMetrics> => {
+    const page = scrape();
+    await clock.advance(250);
+    return page;
+  };
+  await tell(3);
+  expect((await scraped()).sum('api_requests_total')).toBe(3);
+  last().ends(new Error('broken'));
+  await clock.advance(1);
+  const between = await scraped();
+  expect([between.sum('api_requests_total'), between.series('feed_followers')]).toEqual([3, []]);
+  await listens();
+  await tell(4);
+  const after = await scraped();
+  expect(after.sum('api_requests_total')).toBe(7);
+  expect(after.sum('api_request_seconds_count')).toBe(2);
+  expect(after.sum('upstream_requests_total')).toBe(4);
+  expect(after.value('feed_followers', { kind: 'events' })).toBe(5);
 });
 
 describe('what the thread asks', () => {

@@ -1,6 +1,6 @@
 import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { accountChain, begin, makeChain, matching, refusal, runInProcess } from '../../support/index.js';
 import { scratchDirectory, seededCollection, seededRandom, useStores } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
@@ -131,31 +131,29 @@ it('a store that another command reads is waited for, and given up after a while
   }
 });
 
-describe('forget accounts', () => {
-  const forget = (dataDir: string, ...args: string[]) => run(dataDir, 'forget', 'accounts', ...args);
+const forget = (dataDir: string, ...args: string[]) => run(dataDir, 'forget', 'accounts', ...args);
 
-  it('drops the index that a daemon kept, keeps every block, and has nothing to do then', async () => {
-    const dataDir = scratchDirectory();
-    const chain = accountChain(seededRandom(9), FIRST, 30);
-    const latest = FIRST + chain.length - 1;
-    const store = await begin(open(dataDir, true), FIRST);
-    await store.commit({ blocks: chain, latestIndexedHeight: latest });
-    await store.close();
-    expect(await forget(dataDir)).toMatchObject({ exit: 'usage' });
-    const forgot = matching(/^Forgot the account index: [1-9][\d,]* entries\.\n$/);
-    for (const out of [forgot, 'The store has no account index: nothing to forget.\n'])
-      expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'done', out });
-    const left = await open(dataDir);
-    expect(left.accounts.coverage()).toBeUndefined();
-    expect(left.latestIndexedHeight()).toBe(latest);
-    expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
-    await left.close();
-  });
+it('forget accounts drops the index that a daemon kept, keeps every block, and has nothing to do then', async () => {
+  const dataDir = scratchDirectory();
+  const chain = accountChain(seededRandom(9), FIRST, 30);
+  const latest = FIRST + chain.length - 1;
+  const store = await begin(open(dataDir, true), FIRST);
+  await store.commit({ blocks: chain, latestIndexedHeight: latest });
+  await store.close();
+  expect(await forget(dataDir)).toMatchObject({ exit: 'usage' });
+  const forgot = matching(/^Forgot the account index: [1-9][\d,]* entries\.\n$/);
+  for (const out of [forgot, 'The store has no account index: nothing to forget.\n'])
+    expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'done', out });
+  const left = await open(dataDir);
+  expect(left.accounts.coverage()).toBeUndefined();
+  expect(left.latestIndexedHeight()).toBe(latest);
+  expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
+  await left.close();
+});
 
-  it('finds nothing in a store that has not begun, and none where there is no store', async () => {
-    const dataDir = scratchDirectory();
-    await (await open(dataDir, true)).close();
-    expect((await forget(dataDir, '--yes')).out).toContain('nothing to forget');
-    expect(await forget(scratchDirectory(), '--yes')).toMatchObject({ exit: 'storage' });
-  });
+it('forget accounts finds nothing in a store that has not begun, and none where there is no store', async () => {
+  const dataDir = scratchDirectory();
+  await (await open(dataDir, true)).close();
+  expect((await forget(dataDir, '--yes')).out).toContain('nothing to forget');
+  expect(await forget(scratchDirectory(), '--yes')).toMatchObject({ exit: 'storage' });
 });

@@ -133,74 +133,72 @@ it('rate limits do not make the collection itself back off further and further',
   }
 });
 
-describe('refusing', () => {
-  it('refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
-    const nodes = new NodesInMemory<FakeNode>([a, b]);
-    a.onCall = (call) => call.answer(two.transactions);
-    b.onCall = honestOf(one);
-    requester({}, { nodes }).request(1, [one.id]);
-    await clock.advance(250);
-    expect(sink.ids).toEqual([one.id]);
-    expect(nodes.faults()).toEqual(['a:9000 lied']);
-    expect(
-      await counted(metrics, 'invalid_collections_total', { source: 'requester', reason: 'id_mismatch' }),
-    ).toBe(1);
-  });
+it('refusing: refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
+  const nodes = new NodesInMemory<FakeNode>([a, b]);
+  a.onCall = (call) => call.answer(two.transactions);
+  b.onCall = honestOf(one);
+  requester({}, { nodes }).request(1, [one.id]);
+  await clock.advance(250);
+  expect(sink.ids).toEqual([one.id]);
+  expect(nodes.faults()).toEqual(['a:9000 lied']);
+  expect(
+    await counted(metrics, 'invalid_collections_total', { source: 'requester', reason: 'id_mismatch' }),
+  ).toBe(1);
+});
 
-  it('counts answers that cannot be read or are too large', async () => {
-    requester().request(1, [one.id]);
-    a.pending[0]!.fail('malformed');
-    await clock.advance(250);
-    a.pending[0]!.fail('too_large');
-    await clock.advance(500);
-    a.pending[0]!.answer([Buffer.from('not a transaction')]);
-    await clock.settle();
-    expect(await counted(metrics, 'invalid_collections_total', { reason: 'malformed' })).toBe(2);
-    expect(await counted(metrics, 'invalid_collections_total', { reason: 'too_large' })).toBe(1);
-    expect(sink.received).toHaveLength(0);
-  });
+it('refusing: counts answers that cannot be read or are too large', async () => {
+  requester().request(1, [one.id]);
+  a.pending[0]!.fail('malformed');
+  await clock.advance(250);
+  a.pending[0]!.fail('too_large');
+  await clock.advance(500);
+  a.pending[0]!.answer([Buffer.from('not a transaction')]);
+  await clock.settle();
+  expect(await counted(metrics, 'invalid_collections_total', { reason: 'malformed' })).toBe(2);
+  expect(await counted(metrics, 'invalid_collections_total', { reason: 'too_large' })).toBe(1);
+  expect(sink.received).toHaveLength(0);
+});
 
-  it('warns once per liar, and names no id above debug', async () => {
-    a.onCall = (call) => call.answer(two.transactions);
-    const requests = requester();
-    requests.request(1, [one.id]);
-    await clock.advance(20_000);
-    const warnings = logger.of('warn');
-    expect(a.calls.length).toBeGreaterThan(3);
-    expect(warnings).toHaveLength(1);
-    expect(JSON.stringify(warnings)).not.toContain(one.id);
-    a.onCall = honestOf(one);
-    await clock.advance(10_000);
-    a.onCall = (call) => call.answer(three.transactions);
-    requests.request(2, [two.id]);
-    await clock.advance(10_000);
-    expect(logger.of('warn')).toHaveLength(2);
-  });
+it('refusing: warns once per liar, and names no id above debug', async () => {
+  a.onCall = (call) => call.answer(two.transactions);
+  const requests = requester();
+  requests.request(1, [one.id]);
+  await clock.advance(20_000);
+  const warnings = logger.of('warn');
+  expect(a.calls.length).toBeGreaterThan(3);
+  expect(warnings).toHaveLength(1);
+  expect(JSON.stringify(warnings)).not.toContain(one.id);
+  a.onCall = honestOf(one);
+  await clock.advance(10_000);
+  a.onCall = (call) => call.answer(three.transactions);
+  requests.request(2, [two.id]);
+  await clock.advance(10_000);
+  expect(logger.of('warn')).toHaveLength(2);
+});
 
-  it('passes an error that nobody expects to the owner', async () => {
-    requester().request(1, [one.id]);
-    const bug = new TypeError('a bug');
-    a.pending[0]!.fail(bug);
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-  });
+it('refusing: passes an error that nobody expects to the owner', async () => {
+  requester().request(1, [one.id]);
+  const bug = new TypeError('a bug');
+  a.pending[0]!.fail(bug);
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
+});
 
-  it('passes an error of the window to the owner, and none once it has stopped', async () => {
-    const bug = new TypeError('a bug in the window');
-    let fail: () => void = () => undefined;
-    window.admits = () => false;
-    window.changed = () => new Promise((_, reject) => (fail = () => reject(bug)));
-    requester().request(1, [one.id]);
-    fail();
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-    const stopped = requester();
-    stopped.request(1, [one.id]);
-    await stopped.stop();
-    fail();
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-  });
+it('refusing: passes an error of the window to the owner, and none once it has stopped', async () => {
+  const bug = new TypeError('a bug in the window');
+  let fail: () => void = () => undefined;
+  window.admits = () => false;
+  window.changed = () => new Promise((_, reject) => (fail = () => reject(bug)));
+  requester().request(1, [one.id]);
+  fail();
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
+  const stopped = requester();
+  stopped.request(1, [one.id]);
+  await stopped.stop();
+  fail();
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
 });
 
 it('cancelling ends a collection that is fetched in parts between any two of them', async () => {

@@ -63,7 +63,7 @@ it('by default logs for the eye on a terminal', () => {
   expect(load({}, true).config.log.format).toBe('pretty');
 });
 
-it('precedence is default < file < environment < flag, key by key', () => {
+it('precedence: is default < file < environment < flag, key by key', () => {
   const { config, origins } = load({
     file: { window: 10, workersPerHeight: 10, maxProcessing: 10, api: { port: 10 } },
     environment: { FCI_WORKERS_PER_HEIGHT: '11', FCI_MAX_PROCESSING: '11' },
@@ -74,7 +74,7 @@ it('precedence is default < file < environment < flag, key by key', () => {
   expect(origins).toMatchObject({ ...environment, window: 'file', maxProcessing: 'flag' });
 });
 
-it('precedence reads the address that requests are forwarded to, which is a base and nothing else', () => {
+it('precedence: reads the address that requests are forwarded to, which is a base and nothing else', () => {
   const forwardRest = (address: string): string | undefined =>
     load({ flags: { 'api.forwardRest': [address] } }).config.api.forwardRest;
   expect(load({}).config.api).toMatchObject({ forward: false, forwardRest: undefined });
@@ -91,7 +91,7 @@ it('precedence reads the address that requests are forwarded to, which is a base
     );
 });
 
-it('precedence reads the origins whose pages may read, all where none is named', () => {
+it('precedence: reads the origins whose pages may read, all where none is named', () => {
   const originsOf = (from: Parameters<typeof load>[0]) => load(from).config.api.corsOrigins;
   const origins = (...written: string[]) => originsOf({ flags: { 'api.corsOrigins': written } });
   expect(originsOf({})).toEqual(['*']);
@@ -389,21 +389,19 @@ it('roles are refused where they are not known, or there is no database to share
   expect(() => load({ flags: { roles: ['live'] } })).toThrow(refused(/no store is given/));
 });
 
-describe('a mirror', () => {
-  const peer = { peers: ['indexer:7181'] };
+const peer = { peers: ['indexer:7181'] };
 
-  it('has no access node and no execution data, and says so in the configuration that is printed', () => {
-    const { config, effective } = load({ flags: { accessNodes: ['none'], ...peer } });
-    expect(config).toMatchObject({ accessNodes: [], ...peer, edi: { enabled: false, nodes: [] } });
-    expect(effective['accessNodes']).toEqual(['none']);
-  });
+it('a mirror has no access node and no execution data, and says so in the configuration that is printed', () => {
+  const { config, effective } = load({ flags: { accessNodes: ['none'], ...peer } });
+  expect(config).toMatchObject({ accessNodes: [], ...peer, edi: { enabled: false, nodes: [] } });
+  expect(effective['accessNodes']).toEqual(['none']);
+});
 
-  it.each([
-    [{ accessNodes: ['none'] }, /Add --peer HOST:PORT/],
-    [{ accessNodes: ['none', 'node:9000'], ...peer }, /names none and 1 more/],
-    [{ accessNodes: ['none'], 'edi.nodes': ['node:9000'], ...peer }, /Drop --edi-only and --edi-node/],
-    [{ accessNodes: ['none'], ediOnly: ['true'], ...peer }, /Drop --edi-only and --edi-node/],
-  ])('is refused with %o, which contradicts it', (flags, message) => {
-    expect(() => load({ flags })).toThrow(refused(message));
-  });
+it.each([
+  [{ accessNodes: ['none'] }, /Add --peer HOST:PORT/],
+  [{ accessNodes: ['none', 'node:9000'], ...peer }, /names none and 1 more/],
+  [{ accessNodes: ['none'], 'edi.nodes': ['node:9000'], ...peer }, /Drop --edi-only and --edi-node/],
+  [{ accessNodes: ['none'], ediOnly: ['true'], ...peer }, /Drop --edi-only and --edi-node/],
+])('a mirror is refused with %o, which contradicts it', (flags, message) => {
+  expect(() => load({ flags })).toThrow(refused(message));
 });

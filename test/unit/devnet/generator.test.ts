@@ -1,6 +1,6 @@
 import { sha3_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ChainGenerator, oddKinds, profiles } from '../../../src/devnet/index.js';
 import type { GeneratedBlock, OddKind } from '../../../src/devnet/index.js';
 import { decodeTransaction, identifierBytes, type Transaction } from '../../../src/flow/index.js';
@@ -66,36 +66,40 @@ it('a seeded chain finds the height of its own ids, at any height, and of no oth
   );
 });
 
-describe('what is odd', () => {
-  const blocksOf = (kind: OddKind): GeneratedBlock[] => mixedBlocks.filter(({ odd }) => odd.includes(kind));
+const blocksOf = (kind: OddKind): GeneratedBlock[] => mixedBlocks.filter(({ odd }) => odd.includes(kind));
 
-  it.each(oddKinds.filter((kind) => kind !== 'bigCollection'))('%s comes once in N heights', (kind) => {
+it.each(oddKinds.filter((kind) => kind !== 'bigCollection'))(
+  'what is odd: %s comes once in N heights',
+  (kind) => {
     const every = mixed.profile.odd[kind] ?? 0;
     expect(every).toBeGreaterThan(0);
     const heights = blocksOf(kind).map(({ height }) => height);
     expect(heights.length).toBeGreaterThanOrEqual(Math.max(1, Math.floor(HEIGHTS / every) - 1));
     for (const [index, height] of heights.slice(1).entries())
       expect(height - (heights[index] ?? 0)).toBe(every);
-  });
+  },
+);
 
-  const signatures = (tx: Transaction) => [...tx.payloadSignatures, ...tx.envelopeSignatures];
-  const isOf: Partial<Record<OddKind, (tx: Transaction) => boolean>> = {
-    newlineArguments: (tx) => tx.arguments.length > 0 && tx.arguments.every((each) => each.at(-1) === 0x0a),
-    extensionData: (tx) => signatures(tx).some(({ extensionData }) => extensionData.length > 1),
-    plainExtensionData: (tx) =>
-      signatures(tx).some(({ extensionData }) => Buffer.alloc(1).equals(extensionData)),
-    multiSign: (tx) => tx.payloadSignatures.length === 3 && tx.authorizers.length >= 3,
-    zeroReferenceBlock: (tx) => Buffer.alloc(32).equals(tx.referenceBlockId),
-    unknownSigner: (tx) => {
-      const known = [tx.proposalKey?.address ?? tx.payer, tx.payer, ...tx.authorizers];
-      return signatures(tx).some(({ address }) => !known.some((one) => Buffer.from(one).equals(address)));
-    },
-    unusualAddress: (tx) => tx.payer.length === 1 && tx.authorizers.some(({ length }) => length === 10),
-    bareTransaction: (tx) => tx.script.length + tx.arguments.length + tx.authorizers.length === 0,
-    largeNumbers: (tx) => tx.gasLimit === 2n ** 64n - 1n && tx.proposalKey?.keyId === 2 ** 32 - 1,
-  };
+const signatures = (tx: Transaction) => [...tx.payloadSignatures, ...tx.envelopeSignatures];
+const isOf: Partial<Record<OddKind, (tx: Transaction) => boolean>> = {
+  newlineArguments: (tx) => tx.arguments.length > 0 && tx.arguments.every((each) => each.at(-1) === 0x0a),
+  extensionData: (tx) => signatures(tx).some(({ extensionData }) => extensionData.length > 1),
+  plainExtensionData: (tx) =>
+    signatures(tx).some(({ extensionData }) => Buffer.alloc(1).equals(extensionData)),
+  multiSign: (tx) => tx.payloadSignatures.length === 3 && tx.authorizers.length >= 3,
+  zeroReferenceBlock: (tx) => Buffer.alloc(32).equals(tx.referenceBlockId),
+  unknownSigner: (tx) => {
+    const known = [tx.proposalKey?.address ?? tx.payer, tx.payer, ...tx.authorizers];
+    return signatures(tx).some(({ address }) => !known.some((one) => Buffer.from(one).equals(address)));
+  },
+  unusualAddress: (tx) => tx.payer.length === 1 && tx.authorizers.some(({ length }) => length === 10),
+  bareTransaction: (tx) => tx.script.length + tx.arguments.length + tx.authorizers.length === 0,
+  largeNumbers: (tx) => tx.gasLimit === 2n ** 64n - 1n && tx.proposalKey?.keyId === 2 ** 32 - 1,
+};
 
-  it.each(Object.keys(isOf) as OddKind[])('%s is in the first collection of its blocks', (kind) => {
+it.each(Object.keys(isOf) as OddKind[])(
+  'what is odd: %s is in the first collection of its blocks',
+  (kind) => {
     for (const block of blocksOf(kind)) {
       const first = block.collections[0]?.transactions.map((wire) => decodeTransaction(wire)) ?? [];
       const count = first.filter((tx) => isOf[kind]?.(tx)).length;
@@ -103,8 +107,8 @@ describe('what is odd', () => {
       if (kind === 'newlineArguments' && block.odd.includes('bareTransaction')) expect(count).toBeLessThan(2);
       else expect(count).toBe(1);
     }
-  });
-});
+  },
+);
 
 const chain = new ChainGenerator({ hashedIds: true, seed: 7, rootHeight: 500 });
 const prover = new BlockProver({ chainId: chain.chainId });

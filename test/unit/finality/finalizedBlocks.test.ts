@@ -120,69 +120,67 @@ describe('streams', () => {
   });
 });
 
-describe('where one way fails', () => {
-  /** A world whose nodes deliver no block by stream, in this way, and all of them by call. */
-  function brokenStreams(how: 'ended' | 'internal' | 'silent' | 'not_found', ...names: string[]) {
-    const world = new World(...names);
-    let broken = true;
-    const answers = { ended: 'end', internal: 'internal', silent: 'hang', not_found: 'not_found' } as const;
-    for (const node of world.nodes.all)
-      node.says = (method) => (broken && method === stream ? answers[how] : undefined);
-    return { world, fix: () => void (broken = false) };
-  }
-  const told = (world: World) => world.logger.messages().filter((message) => message.includes('stream'));
+/** A world whose nodes deliver no block by stream, in this way, and all of them by call. */
+function brokenStreams(how: 'ended' | 'internal' | 'silent' | 'not_found', ...names: string[]) {
+  const world = new World(...names);
+  let broken = true;
+  const answers = { ended: 'end', internal: 'internal', silent: 'hang', not_found: 'not_found' } as const;
+  for (const node of world.nodes.all)
+    node.says = (method) => (broken && method === stream ? answers[how] : undefined);
+  return { world, fix: () => void (broken = false) };
+}
+const told = (world: World) => world.logger.messages().filter((message) => message.includes('stream'));
 
-  it.each(['ended', 'internal', 'silent', 'not_found'] as const)(
-    'reads by single calls where streams are %s, and by stream again later',
-    async (how) => {
-      const { world, fix } = brokenStreams(how, 'a');
-      const reading = new Reading(world, { window: 50 });
-      await reading.moveHead(120);
-      const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
-      expect(tookMs).toBeLessThanOrEqual(12_000);
-      const warning = { message: 'streams fail, using single calls instead', fields: { node: 'a' } };
-      expect(world.logger.of('warn')).toMatchObject([warning]);
-      expect(['a failing', 'a stale']).toEqual(expect.arrayContaining(world.nodes.faults()));
-      fix();
-      await world.clock.advance(60_000);
-      await reading.moveHead(125, 30_000);
-      expect(reading.available()).toEqual(range(101, 125));
-      expect(told(world)).toEqual(['streams fail, using single calls instead', 'a stream works again']);
-    },
-  );
-
-  it('does not go through all nodes first where every stream is silent', async () => {
-    const { world } = brokenStreams('silent', 'a', 'b', 'c', 'd');
+it.each(['ended', 'internal', 'silent', 'not_found'] as const)(
+  'where one way fails: reads by single calls where streams are %s, and by stream again later',
+  async (how) => {
+    const { world, fix } = brokenStreams(how, 'a');
     const reading = new Reading(world, { window: 50 });
     await reading.moveHead(120);
     const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
     expect(tookMs).toBeLessThanOrEqual(12_000);
-  });
+    const warning = { message: 'streams fail, using single calls instead', fields: { node: 'a' } };
+    expect(world.logger.of('warn')).toMatchObject([warning]);
+    expect(['a failing', 'a stale']).toEqual(expect.arrayContaining(world.nodes.faults()));
+    fix();
+    await world.clock.advance(60_000);
+    await reading.moveHead(125, 30_000);
+    expect(reading.available()).toEqual(range(101, 125));
+    expect(told(world)).toEqual(['streams fail, using single calls instead', 'a stream works again']);
+  },
+);
 
-  it('asks block by block below where the stream begins, and reports nobody', async () => {
-    const { world, reading } = reads({ window: 50 }, 'a');
-    const node = world.node('a');
-    const where = { node: 'a', method: stream, lowestHeight: 110 } as const;
-    const said = 'start height 101 is lower than lowest indexed height 110';
-    node.says = (method, height) =>
-      method === stream && height < 110 ? new UpstreamError('below_root', where, said) : undefined;
-    await reading.moveHead(120, 1_000);
-    expect(reading.blocks.head()).toBe(120);
-    expect(node.calls.filter(({ method }) => method === stream).map(({ height }) => height)).toEqual([
-      101, 110,
-    ]);
-    expect(world.nodes.faults()).toEqual([]);
-  });
+it('where one way fails: does not go through all nodes first where every stream is silent', async () => {
+  const { world } = brokenStreams('silent', 'a', 'b', 'c', 'd');
+  const reading = new Reading(world, { window: 50 });
+  await reading.moveHead(120);
+  const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 120);
+  expect(tookMs).toBeLessThanOrEqual(12_000);
+});
 
-  it('asks at once when it is told that a node answers again', async () => {
-    const { world, reading } = reads({ window: 50 }, 'a');
-    world.node('a').down = true;
-    await reading.moveHead(105, 120_000);
-    world.node('a').down = false;
-    reading.blocks.wake();
-    await world.clock.settle();
-    expect(reading.blocks.head()).toBe(105);
-  });
+it('where one way fails: asks block by block below where the stream begins, and reports nobody', async () => {
+  const { world, reading } = reads({ window: 50 }, 'a');
+  const node = world.node('a');
+  const where = { node: 'a', method: stream, lowestHeight: 110 } as const;
+  const said = 'start height 101 is lower than lowest indexed height 110';
+  node.says = (method, height) =>
+    method === stream && height < 110 ? new UpstreamError('below_root', where, said) : undefined;
+  await reading.moveHead(120, 1_000);
+  expect(reading.blocks.head()).toBe(120);
+  expect(node.calls.filter(({ method }) => method === stream).map(({ height }) => height)).toEqual([
+    101, 110,
+  ]);
+  expect(world.nodes.faults()).toEqual([]);
+});
+
+it('where one way fails: asks at once when it is told that a node answers again', async () => {
+  const { world, reading } = reads({ window: 50 }, 'a');
+  world.node('a').down = true;
+  await reading.moveHead(105, 120_000);
+  world.node('a').down = false;
+  reading.blocks.wake();
+  await world.clock.settle();
+  expect(reading.blocks.head()).toBe(105);
 });
 
 describe('what holds up the next block', () => {

@@ -332,84 +332,82 @@ describe('with the latest stored block', () => {
   });
 });
 
-describe('at a spork', () => {
-  /** The root at 103 names the last block of the spork before. */
-  const sporkRootsOf = (world: World): RootParent[] => [
-    { rootHeight: 103, rootParentId: world.chain.idAt(102) },
-  ];
-  /** Of the last block before the root, the liar gives another one; no node has both. */
-  function atSpork(liar: string, others: readonly string[], isInTable = false) {
-    const world = new World(liar, ...others);
-    world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
-    world.gives(liar, world.strayed(102));
-    const sporkRoots = isInTable ? sporkRootsOf(world) : [];
-    return { world, reading: new Reading(world, { window: 10, sporkRoots }) };
-  }
+/** The root at 103 names the last block of the spork before. */
+const sporkRootsOf = (world: World): RootParent[] => [
+  { rootHeight: 103, rootParentId: world.chain.idAt(102) },
+];
+/** Of the last block before the root, the liar gives another one; no node has both. */
+function atSpork(liar: string, others: readonly string[], isInTable = false) {
+  const world = new World(liar, ...others);
+  world.nodes.serving = (node, height) => (node.name === 'new') === height >= 103;
+  world.gives(liar, world.strayed(102));
+  const sporkRoots = isInTable ? sporkRootsOf(world) : [];
+  return { world, reading: new Reading(world, { window: 10, sporkRoots }) };
+}
 
-  it('finds out who lied of the last block before the root, though no node has both', async () => {
-    const { world, reading } = atSpork('liar', ['old', 'new']);
-    await reading.moveHead(105, 1_000);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-    expect(world.nodes.faults()).toEqual(['liar lied']);
-  });
+it('at a spork: finds out who lied of the last block before the root, though no node has both', async () => {
+  const { world, reading } = atSpork('liar', ['old', 'new']);
+  await reading.moveHead(105, 1_000);
+  expect(reading.available()).toEqual(range(101, 105));
+  expect(reading.idAt(102)).toBe(world.chain.idAt(102));
+  expect(world.nodes.faults()).toEqual(['liar lied']);
+});
 
-  it('reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
-    const { world, reading } = atSpork('old', ['new']);
-    await reading.moveHead(105, 1_000);
-    expect(reading.available()).toEqual([101]);
-    expect(world.nodes.faults()).toEqual([]);
-    world.node('old').odd.clear();
-    await world.clock.advance(20_000);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(world.nodes.faults()).toEqual(['old lied']);
-  });
+it('at a spork: reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
+  const { world, reading } = atSpork('old', ['new']);
+  await reading.moveHead(105, 1_000);
+  expect(reading.available()).toEqual([101]);
+  expect(world.nodes.faults()).toEqual([]);
+  world.node('old').odd.clear();
+  await world.clock.advance(20_000);
+  expect(reading.available()).toEqual(range(101, 105));
+  expect(world.nodes.faults()).toEqual(['old lied']);
+});
 
-  it('takes the last block that the spork table confirms, and knows the liar', async () => {
-    const { world, reading } = atSpork('liar', ['old', 'new'], true);
-    // The next spork is not heard of: nothing but the table tells.
-    await reading.moveHead(102, 1_000);
-    expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-    expect(world.nodes.faults()).toEqual(['liar lied']);
-    expect(world.invalidBlocks.counts).toEqual({ not_vouched: 1 });
-    expect(reading.blocks.chainTrouble()).toBeUndefined();
-  });
+it('at a spork: takes the last block that the spork table confirms, and knows the liar', async () => {
+  const { world, reading } = atSpork('liar', ['old', 'new'], true);
+  // The next spork is not heard of: nothing but the table tells.
+  await reading.moveHead(102, 1_000);
+  expect(reading.idAt(102)).toBe(world.chain.idAt(102));
+  expect(world.nodes.faults()).toEqual(['liar lied']);
+  expect(world.invalidBlocks.counts).toEqual({ not_vouched: 1 });
+  expect(reading.blocks.chainTrouble()).toBeUndefined();
+});
 
-  it('waits for that block where nobody has it, and says so', async () => {
-    const { world, reading } = atSpork('old', ['new'], true);
-    await reading.moveHead(105, 60_000);
-    expect(reading.linked()).toEqual([101]);
-    expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
-    expect(reading.blocks.chainTrouble()).toMatchObject({
-      ...{ code: 'not_vouched', height: 102 },
-      what: expect.stringContaining(`has block ${world.chain.idAt(102)} at height 102`) as string,
-    });
-    expect(world.logger.of('error')).toMatchObject([
-      { message: 'no access node has the last block of the spork' },
-    ]);
-    world.node('old').odd.clear();
-    await world.clock.advance(20_000);
-    expect(reading.available()).toEqual(range(101, 105));
-    expect(reading.blocks.chainTrouble()).toBeUndefined();
+it('at a spork: waits for that block where nobody has it, and says so', async () => {
+  const { world, reading } = atSpork('old', ['new'], true);
+  await reading.moveHead(105, 60_000);
+  expect(reading.linked()).toEqual([101]);
+  expect(new Set(world.nodes.faults())).toEqual(new Set(['old lied']));
+  expect(reading.blocks.chainTrouble()).toMatchObject({
+    ...{ code: 'not_vouched', height: 102 },
+    what: expect.stringContaining(`has block ${world.chain.idAt(102)} at height 102`) as string,
   });
+  expect(world.logger.of('error')).toMatchObject([
+    { message: 'no access node has the last block of the spork' },
+  ]);
+  world.node('old').odd.clear();
+  await world.clock.advance(20_000);
+  expect(reading.available()).toEqual(range(101, 105));
+  expect(reading.blocks.chainTrouble()).toBeUndefined();
+});
 
-  it('takes no block below a root that is in the table for one of the tip', async () => {
-    const world = new World('a');
-    const reading = new Reading(world, { window: 10, sporkRoots: sporkRootsOf(world) });
-    await reading.moveHead(101);
-    expect(reading.linked()).toEqual([101]);
-    expect(reading.available()).toEqual([]);
-    await reading.moveHead(102);
-    expect(reading.available()).toEqual([101, 102]);
-  });
+it('at a spork: takes no block below a root that is in the table for one of the tip', async () => {
+  const world = new World('a');
+  const reading = new Reading(world, { window: 10, sporkRoots: sporkRootsOf(world) });
+  await reading.moveHead(101);
+  expect(reading.linked()).toEqual([101]);
+  expect(reading.available()).toEqual([]);
+  await reading.moveHead(102);
+  expect(reading.available()).toEqual([101, 102]);
+});
 
-  it('takes another parent that the table names at the root height only', async () => {
-    const world = new World('a');
-    const fork = world.chain.fork('new spork', 102);
-    const sporkRoots = [{ rootHeight: 104, rootParentId: fork.idAt(102), rootParentIsBelow: false }];
-    world.gives('a', fork.block(103));
-    const reading = new Reading(world, { window: 10, sporkRoots });
-    await reading.moveHead(105);
-    expect(reading.linked()).toEqual([101, 102]);
-  });
+it('at a spork: takes another parent that the table names at the root height only', async () => {
+  const world = new World('a');
+  const fork = world.chain.fork('new spork', 102);
+  const sporkRoots = [{ rootHeight: 104, rootParentId: fork.idAt(102), rootParentIsBelow: false }];
+  world.gives('a', fork.block(103));
+  const reading = new Reading(world, { window: 10, sporkRoots });
+  await reading.moveHead(105);
+  expect(reading.linked()).toEqual([101, 102]);
 });

@@ -22,24 +22,22 @@ const vectors = JSON.parse(
 }>;
 const TransactionMessage = loadMessages()('flow.entities.Transaction');
 
-describe('known answers', () => {
-  it.each(vectors.transactions)('transaction: $name', ({ id, protobuf }) => {
-    // Encoded by protobufjs, so that nothing of ours stands between the vector and its id.
-    const wire = TransactionMessage.encode(TransactionMessage.fromObject(protobuf)).finish();
-    expect(transactionId(wire).toString('hex')).toBe(id);
-  });
+it.each(vectors.transactions)('known answers: transaction: $name', ({ id, protobuf }) => {
+  // Encoded by protobufjs, so that nothing of ours stands between the vector and its id.
+  const wire = TransactionMessage.encode(TransactionMessage.fromObject(protobuf)).finish();
+  expect(transactionId(wire).toString('hex')).toBe(id);
+});
 
-  it.each(vectors.collections)('collection: $name', ({ id, transaction_ids }) => {
-    expect(collectionIdOf(Buffer.concat(transaction_ids))).toBe(id);
-  });
+it.each(vectors.collections)('known answers: collection: $name', ({ id, transaction_ids }) => {
+  expect(collectionIdOf(Buffer.concat(transaction_ids))).toBe(id);
+});
 
-  it('an id that is cut short makes no collection id', () => {
-    expect(() => collectionIdOf(Buffer.alloc(33))).toThrow(WireError);
-  });
+it('known answers: an id that is cut short makes no collection id', () => {
+  expect(() => collectionIdOf(Buffer.alloc(33))).toThrow(WireError);
+});
 
-  it('the empty collection is a list that holds one empty list', () => {
-    expect(collectionIdOf(new Uint8Array(0))).toBe(Buffer.from(sha3_256(hex('c1c0'))).toString('hex'));
-  });
+it('known answers: the empty collection is a list that holds one empty list', () => {
+  expect(collectionIdOf(new Uint8Array(0))).toBe(Buffer.from(sha3_256(hex('c1c0'))).toString('hex'));
 });
 
 type Item = Uint8Array | Item[];
@@ -88,56 +86,54 @@ function reference(tx: Transaction): Item[] {
   ];
 }
 
-describe('transaction ids', () => {
-  const expectTrueId = (tx: Transaction): void => {
-    const id = Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex');
-    expect(transactionId(encodeTransaction(tx)).toString('hex')).toBe(id);
-  };
+const expectTrueId = (tx: Transaction): void => {
+  const id = Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex');
+  expect(transactionId(encodeTransaction(tx)).toString('hex')).toBe(id);
+};
 
-  it('agree with RLP and SHA3 of other hands', () => {
-    fc.assert(fc.property(transaction, expectTrueId), { numRuns: 200 });
-  });
+it('transaction ids agree with RLP and SHA3 of other hands', () => {
+  fc.assert(fc.property(transaction, expectTrueId), { numRuns: 200 });
+});
 
-  it('do not depend on how the bytes are encoded', () => {
-    fc.assert(
-      fc.property(transaction, choices, (tx, choose) => {
-        const wire = scrambled(transactionFields(tx), choose);
-        expect(transactionId(wire)).toEqual(transactionId(encodeTransaction(tx)));
-      }),
-      { numRuns: 30 },
-    );
-  });
+it('transaction ids do not depend on how the bytes are encoded', () => {
+  fc.assert(
+    fc.property(transaction, choices, (tx, choose) => {
+      const wire = scrambled(transactionFields(tx), choose);
+      expect(transactionId(wire)).toEqual(transactionId(encodeTransaction(tx)));
+    }),
+    { numRuns: 30 },
+  );
+});
 
-  it('find signers among very many authorizers', () => {
-    const authorizers = Array.from({ length: 300 }, (_, index) => {
-      const address = Buffer.alloc(8);
-      address.writeUInt32BE(index % 250, 4);
-      return address;
-    });
-    const signatures = authorizers
-      .toReversed()
-      .map((address, keyId) => ({
-        address,
-        keyId,
-        signature: Buffer.from('signature'),
-        extensionData: Buffer.alloc(0),
-      }));
-    const envelopeSignatures = [{ ...signatures[0]!, address: hex('ffffffffffffffff') }];
-    expectTrueId({ ...empty, authorizers, payloadSignatures: signatures, envelopeSignatures });
+it('transaction ids find signers among very many authorizers', () => {
+  const authorizers = Array.from({ length: 300 }, (_, index) => {
+    const address = Buffer.alloc(8);
+    address.writeUInt32BE(index % 250, 4);
+    return address;
   });
+  const signatures = authorizers
+    .toReversed()
+    .map((address, keyId) => ({
+      address,
+      keyId,
+      signature: Buffer.from('signature'),
+      extensionData: Buffer.alloc(0),
+    }));
+  const envelopeSignatures = [{ ...signatures[0]!, address: hex('ffffffffffffffff') }];
+  expectTrueId({ ...empty, authorizers, payloadSignatures: signatures, envelopeSignatures });
+});
 
-  it('of a large script need a larger working buffer', () => {
-    expectTrueId({ ...empty, script: Buffer.alloc(1_500_000, 0x20) });
-  });
+it('transaction ids of a large script need a larger working buffer', () => {
+  expectTrueId({ ...empty, script: Buffer.alloc(1_500_000, 0x20) });
+});
 
-  it('are refused for more bytes than any transaction has', () => {
-    const wire = encodeTransaction({ ...empty, script: Buffer.alloc(4 * 1024 * 1024) });
-    expect(() => transactionId(wire)).toThrow(WireError);
-    expect(() => decodeTransaction(wire)).toThrow(WireError);
-    const many = encodeTransaction({ ...empty, arguments: new Array(100_001).fill(Buffer.alloc(0)) });
-    expect(() => transactionId(Buffer.concat([many, hex('0a00')]))).toThrow(WireError);
-    expect(decodeTransaction(many).arguments).toHaveLength(100_001);
-  });
+it('transaction ids are refused for more bytes than any transaction has', () => {
+  const wire = encodeTransaction({ ...empty, script: Buffer.alloc(4 * 1024 * 1024) });
+  expect(() => transactionId(wire)).toThrow(WireError);
+  expect(() => decodeTransaction(wire)).toThrow(WireError);
+  const many = encodeTransaction({ ...empty, arguments: new Array(100_001).fill(Buffer.alloc(0)) });
+  expect(() => transactionId(Buffer.concat([many, hex('0a00')]))).toThrow(WireError);
+  expect(decodeTransaction(many).arguments).toHaveLength(100_001);
 });
 
 const empty: Transaction = {

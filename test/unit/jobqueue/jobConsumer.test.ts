@@ -90,42 +90,40 @@ it.each<[string, progress: number, hooks: readonly string[], BenchOptions]>([
   expect(bench.P).toBe(progress);
 });
 
-describe('with a progress that its owner moves', () => {
-  async function owned() {
-    const progress = { index: 100, processedIndex: () => progress.index };
-    const bench = new Bench({ progress, maxSearchAhead: 3 });
-    bench.available = 200;
-    return { bench: await bench.start(), progress };
-  }
+async function owned() {
+  const progress = { index: 100, processedIndex: () => progress.index };
+  const bench = new Bench({ progress, maxSearchAhead: 3 });
+  bench.available = 200;
+  return { bench: await bench.start(), progress };
+}
 
-  it('follows it over indexes that it never handed out', async () => {
-    const { bench, progress } = await owned();
-    progress.index = 150;
-    await bench.finish(101, 102, 103);
-    expect(bench.called).toEqual([101, 102, 103, 151, 152, 153]);
-    expect(bench.consumer.size()).toBe(3);
-  });
-
-  it('forgets a job that is done after progress has passed it', async () => {
-    const { bench, progress } = await owned();
-    progress.index = 102;
-    await bench.check();
-    expect(bench.called).toEqual([101, 102, 103]);
-    await bench.finish(101, 102);
-    expect(bench.called).toEqual([101, 102, 103, 104, 105]);
-    expect(bench.consumer.size()).toBe(3);
-  });
-
-  it('ends when it goes down', async () => {
-    const { bench, progress } = await owned();
-    const owner = expect(bench.consumer.done).rejects.toThrow('progress went down from 100 to 99');
-    progress.index = 99;
-    await bench.check();
-    await owner;
-  });
+it('with a progress that its owner moves: follows it over indexes that it never handed out', async () => {
+  const { bench, progress } = await owned();
+  progress.index = 150;
+  await bench.finish(101, 102, 103);
+  expect(bench.called).toEqual([101, 102, 103, 151, 152, 153]);
+  expect(bench.consumer.size()).toBe(3);
 });
 
-it('stop before start is the end, as it may be started once', async () => {
+it('with a progress that its owner moves: forgets a job that is done after progress has passed it', async () => {
+  const { bench, progress } = await owned();
+  progress.index = 102;
+  await bench.check();
+  expect(bench.called).toEqual([101, 102, 103]);
+  await bench.finish(101, 102);
+  expect(bench.called).toEqual([101, 102, 103, 104, 105]);
+  expect(bench.consumer.size()).toBe(3);
+});
+
+it('with a progress that its owner moves: ends when it goes down', async () => {
+  const { bench, progress } = await owned();
+  const owner = expect(bench.consumer.done).rejects.toThrow('progress went down from 100 to 99');
+  progress.index = 99;
+  await bench.check();
+  await owner;
+});
+
+it('stop: before start is the end, as it may be started once', async () => {
   const { consumer } = await new Bench().start();
   await expect(consumer.start()).rejects.toThrow('started before');
   const bench = new Bench();
@@ -135,7 +133,7 @@ it('stop before start is the end, as it may be started once', async () => {
   expect(bench.headReads).toBe(0);
 });
 
-it('stop does not wait at all with a patience that is over, and takes no answer afterwards', async () => {
+it('stop: does not wait at all with a patience that is over, and takes no answer afterwards', async () => {
   const bench = await new Bench().start();
   await bench.push(1);
   await bench.consumer.stop(AbortSignal.abort());
@@ -144,7 +142,7 @@ it('stop does not wait at all with a patience that is over, and takes no answer 
   expect(bench.P).toBe(0);
 });
 
-it('stop takes a worker for returned that cancels its job, and its abort for no error', async () => {
+it('stop: takes a worker for returned that cancels its job, and its abort for no error', async () => {
   const cancel = new AbortController();
   const bench = await new Bench({
     work: () =>

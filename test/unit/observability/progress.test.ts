@@ -20,81 +20,79 @@ function metered<At extends Progress>(at: At) {
   };
 }
 
-describe('ProgressMeter', () => {
-  it('waits until watermark and head are known', () => {
-    const { at, meter } = metered<Progress>({ latest: undefined, head: undefined });
-    expect(meter.state()).toMatchObject({ mode: 'waiting', lag: undefined, ratePerSecond: 0 });
-    at.head = 10;
-    expect(meter.state().mode).toBe('waiting');
-    at.latest = 10;
-    expect(meter.state().mode).toBe('following');
-  });
+it('ProgressMeter waits until watermark and head are known', () => {
+  const { at, meter } = metered<Progress>({ latest: undefined, head: undefined });
+  expect(meter.state()).toMatchObject({ mode: 'waiting', lag: undefined, ratePerSecond: 0 });
+  at.head = 10;
+  expect(meter.state().mode).toBe('waiting');
+  at.latest = 10;
+  expect(meter.state().mode).toBe('following');
+});
 
-  it('measures rate, lag and the time left, the movement of the head included', async () => {
-    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+it('ProgressMeter measures rate, lag and the time left, the movement of the head included', async () => {
+  const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+  meter.state();
+  for (let second = 0; second < 10; second += 1) {
+    await clock.advance(1000);
+    at.latest += 200;
+    at.head += 2;
     meter.state();
-    for (let second = 0; second < 10; second += 1) {
-      await clock.advance(1000);
-      at.latest += 200;
-      at.head += 2;
-      meter.state();
-    }
-    const state = meter.state();
-    expect(state).toMatchObject({ mode: 'catching_up', latestIndexed: 3000, head: 11_020, lag: 8020 });
-    expect(state.ratePerSecond).toBeCloseTo(200);
-    expect(state.etaSeconds).toBeCloseTo(8020 / 198);
-    expect(state.fraction).toBeCloseTo(2000 / 10_020);
-    // Heights that are no longer wanted are not heights that were filled in.
-    at.head -= 5_000;
-    expect(meter.state().etaSeconds).toBeCloseTo(3020 / 200);
-  });
+  }
+  const state = meter.state();
+  expect(state).toMatchObject({ mode: 'catching_up', latestIndexed: 3000, head: 11_020, lag: 8020 });
+  expect(state.ratePerSecond).toBeCloseTo(200);
+  expect(state.etaSeconds).toBeCloseTo(8020 / 198);
+  expect(state.fraction).toBeCloseTo(2000 / 10_020);
+  // Heights that are no longer wanted are not heights that were filled in.
+  at.head -= 5_000;
+  expect(meter.state().etaSeconds).toBeCloseTo(3020 / 200);
+});
 
-  it('knows no end while the gap does not close', async () => {
-    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
-    meter.state();
-    await clock.advance(5000);
-    at.head += 100;
-    expect(meter.state().etaSeconds).toBeUndefined();
-  });
+it('ProgressMeter knows no end while the gap does not close', async () => {
+  const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+  meter.state();
+  await clock.advance(5000);
+  at.head += 100;
+  expect(meter.state().etaSeconds).toBeUndefined();
+});
 
-  it('forgets what lies before the window', async () => {
-    const { at, clock, meter } = metered({ latest: 0, head: 1_000_000 });
-    for (let second = 0; second <= 600; second += 1) {
-      at.latest += second < 300 ? 1000 : 10;
-      meter.state();
-      await clock.advance(1000);
-    }
-    expect(meter.state().ratePerSecond).toBeCloseTo(10, 0);
-    // Nor does an outage in which nobody told the head slow down what comes after it.
-    await clock.advance(600_000);
+it('ProgressMeter forgets what lies before the window', async () => {
+  const { at, clock, meter } = metered({ latest: 0, head: 1_000_000 });
+  for (let second = 0; second <= 600; second += 1) {
+    at.latest += second < 300 ? 1000 : 10;
     meter.state();
     await clock.advance(1000);
-    at.latest += 500;
-    expect(meter.state().ratePerSecond).toBeCloseTo(500, 0);
-  });
+  }
+  expect(meter.state().ratePerSecond).toBeCloseTo(10, 0);
+  // Nor does an outage in which nobody told the head slow down what comes after it.
+  await clock.advance(600_000);
+  meter.state();
+  await clock.advance(1000);
+  at.latest += 500;
+  expect(meter.state().ratePerSecond).toBeCloseTo(500, 0);
+});
 
-  it('does not flutter between following and catching up', async () => {
-    const { at, meter } = metered({ latest: 0, head: 500 });
-    expect(meter.state().mode).toBe('catching_up');
-    at.latest = 480;
-    expect(meter.state().mode).toBe('catching_up');
-    at.latest = 490;
-    expect(meter.state().mode).toBe('following');
-    at.head = 590;
-    expect(meter.state().mode).toBe('following');
-    at.head = 591;
-    expect(meter.state()).toMatchObject({ mode: 'catching_up', fraction: 0 });
-  });
+it('ProgressMeter does not flutter between following and catching up', async () => {
+  const { at, meter } = metered({ latest: 0, head: 500 });
+  expect(meter.state().mode).toBe('catching_up');
+  at.latest = 480;
+  expect(meter.state().mode).toBe('catching_up');
+  at.latest = 490;
+  expect(meter.state().mode).toBe('following');
+  at.head = 590;
+  expect(meter.state().mode).toBe('following');
+  at.head = 591;
+  expect(meter.state()).toMatchObject({ mode: 'catching_up', fraction: 0 });
+});
 
-  it('measures anew where the watermark goes back', async () => {
-    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
-    meter.state();
-    await clock.advance(1000);
-    at.latest = 900;
-    const state = meter.state();
-    expect(state).toMatchObject({ ratePerSecond: 0, fraction: 0 });
-    expect(renderProgressLine(state, 80)).toContain('0.0%  900 / 11,000');
-  });
+it('ProgressMeter measures anew where the watermark goes back', async () => {
+  const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+  meter.state();
+  await clock.advance(1000);
+  at.latest = 900;
+  const state = meter.state();
+  expect(state).toMatchObject({ ratePerSecond: 0, fraction: 0 });
+  expect(renderProgressLine(state, 80)).toContain('0.0%  900 / 11,000');
 });
 
 const catchingUp: ProgressState = {

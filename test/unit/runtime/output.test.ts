@@ -157,31 +157,29 @@ async function playAt(seed: number): Promise<void> {
   expect([next, told], `seed ${seed}`).toEqual([written, lost]);
 }
 
-describe('an output that waits', () => {
-  it('keeps everything, in order', async () => {
-    const { behind, clock, output } = outputOver();
-    behind.answer = 'EAGAIN';
-    const lines = Array.from({ length: 3 * FULL_LINES }, (_, line) => `${line} ${LONG}\n`);
-    for (const line of lines) output.write(line);
-    let isDone = false;
-    const done = output.put(Buffer.from('end\n')).then(() => (isDone = true));
-    await clock.advance(1_000);
-    expect(isDone).toBe(false);
-    behind.answer = 10_000;
-    await clock.advance(1_000);
-    await done;
-    expect(behind.text).toBe(`${lines.join('')}end\n`);
-    await output.put();
-  });
+it('an output that waits keeps everything, in order', async () => {
+  const { behind, clock, output } = outputOver();
+  behind.answer = 'EAGAIN';
+  const lines = Array.from({ length: 3 * FULL_LINES }, (_, line) => `${line} ${LONG}\n`);
+  for (const line of lines) output.write(line);
+  let isDone = false;
+  const done = output.put(Buffer.from('end\n')).then(() => (isDone = true));
+  await clock.advance(1_000);
+  expect(isDone).toBe(false);
+  behind.answer = 10_000;
+  await clock.advance(1_000);
+  await done;
+  expect(behind.text).toBe(`${lines.join('')}end\n`);
+  await output.put();
+});
 
-  it('tells the one who waits for it that it is refused, else whoever made it', async () => {
-    const { behind, output, refused } = outputOver();
-    behind.answer = 'EPIPE';
-    await expect(output.put(Buffer.from('one'))).rejects.toMatchObject({ code: 'EPIPE' });
-    expect(refused).toEqual([]);
-    output.write('two');
-    expect(refused).toEqual(['EPIPE']);
-  });
+it('an output that waits tells the one who waits for it that it is refused, else whoever made it', async () => {
+  const { behind, output, refused } = outputOver();
+  behind.answer = 'EPIPE';
+  await expect(output.put(Buffer.from('one'))).rejects.toMatchObject({ code: 'EPIPE' });
+  expect(refused).toEqual([]);
+  output.write('two');
+  expect(refused).toEqual(['EPIPE']);
 });
 
 it('what a signal ends is no output that cannot be written, though Node.js gives it a code', async () => {
