@@ -1,6 +1,6 @@
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { BEARER, chainOf, guarded, idOf, RestNode, ServedChain } from '../../support/index.js';
 import { transactionIds, transactionWith } from '../../support/index.js';
 
@@ -75,20 +75,21 @@ it.each([
   }
 });
 
-describe('where a token is needed', () => {
-  const authorization = BEARER;
+const authorization = BEARER;
 
-  it.each([
-    ['everything', `/v1/transactions/${transaction}`, FOREVER_FOR_ONE],
-    ['everything', `/v1/collections/${large}?expand=transactions`, FOREVER_FOR_ONE],
-    ['everything', '/v1/blocks?height=final', 'private, no-cache'],
-    ['everything', '/v1/network/parameters', 'private, no-cache'],
-    ['everything', '/status', 'no-store'],
-    ['everything', '/v1/blocks?height=110', 'no-store'],
-    ['everything', '/openapi.json', 'no-cache'],
-    ['expensive', '/v1/blocks/100/collections', FOREVER_FOR_ONE],
-    ['expensive', `/v1/transactions/${transaction}`, FOREVER],
-  ] as const)('for %s, no cache may share what %s answers: %s', async (tokensFor, path, expected) => {
+it.each([
+  ['everything', `/v1/transactions/${transaction}`, FOREVER_FOR_ONE],
+  ['everything', `/v1/collections/${large}?expand=transactions`, FOREVER_FOR_ONE],
+  ['everything', '/v1/blocks?height=final', 'private, no-cache'],
+  ['everything', '/v1/network/parameters', 'private, no-cache'],
+  ['everything', '/status', 'no-store'],
+  ['everything', '/v1/blocks?height=110', 'no-store'],
+  ['everything', '/openapi.json', 'no-cache'],
+  ['expensive', '/v1/blocks/100/collections', FOREVER_FOR_ONE],
+  ['expensive', `/v1/transactions/${transaction}`, FOREVER],
+] as const)(
+  'where a token is needed, for %s, no cache may share what %s answers: %s',
+  async (tokensFor, path, expected) => {
     const secrets = guarded(tokensFor);
     const served = await ServedChain.start(chain, { sealed: SEALED, head: 120 }, { secrets });
     const isOpen = !expected.startsWith('private');
@@ -107,15 +108,18 @@ describe('where a token is needed', () => {
     const refused = await served.get(path);
     if (refused.status === 401) expect(refused.headers.get('cache-control')).toBe('no-store');
     else expect(isOpen).toBe(true);
-  });
+  },
+);
 
-  it.each([
-    ['public, max-age=60, s-maxage=600', 'private, max-age=60'],
-    ['Public', 'private'],
-    ['private="x-user", no-transform', 'private, no-transform'],
-    ['no-store, public', 'no-store'],
-    [undefined, 'private, no-cache'],
-  ])('a node that says %j of what is forwarded is not taken at its word', async (said, expected) => {
+it.each([
+  ['public, max-age=60, s-maxage=600', 'private, max-age=60'],
+  ['Public', 'private'],
+  ['private="x-user", no-transform', 'private, no-transform'],
+  ['no-store, public', 'no-store'],
+  [undefined, 'private, no-cache'],
+])(
+  'where a token is needed, a node that says %j of what is forwarded is not taken at its word',
+  async (said, expected) => {
     const upstream = await RestNode.start((_request, response) =>
       response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}'),
     );
@@ -134,8 +138,8 @@ describe('where a token is needed', () => {
     expect((await headersOf(unknown)).get('cache-control') ?? '').not.toMatch(/public|s-maxage/);
     upstream.reply = (_request, response) => response.writeHead(404).end('{}');
     expect((await headersOf(unknown)).get('cache-control')).toBe('no-store');
-  });
-});
+  },
+);
 
 const tagOf = async (served: ServedChain, path: string): Promise<string> =>
   // As it is: which of several answers at once are compressed is left open.

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { RestNode, ServedChain, smallChain, transactionWith, WsClient } from '../../support/index.js';
 
 // What a browser makes of these headers is shown by `npm run test:browser`.
@@ -90,25 +90,23 @@ it('pages of every origin may read that they ask too often', async () => {
   expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([429, '*']);
 });
 
-describe('pages of named origins', () => {
-  it('vary by what the node varies by, too', async () => {
-    const { daemon } = await served([PAGE]);
-    const { headers } = await fetch(`${daemon.url}/v1/accounts/1`, from(PAGE));
-    expect(headers.get('vary')?.toLowerCase().split(', ').sort()).toEqual(['accept', 'origin']);
-  });
+it('pages of named origins vary by what the node varies by, too', async () => {
+  const { daemon } = await served([PAGE]);
+  const { headers } = await fetch(`${daemon.url}/v1/accounts/1`, from(PAGE));
+  expect(headers.get('vary')?.toLowerCase().split(', ').sort()).toEqual(['accept', 'origin']);
+});
 
-  it('alone may send a POST, which a browser may send without asking, and open a WebSocket', async () => {
-    const { daemon, node } = await served([PAGE]);
-    const refused = await daemon.get('/v1/transactions', from(OTHER, { method: 'POST', body: '{}' }));
-    expect(refused).toMatchObject({ status: 403, body: { reason: 'origin_refused' } });
-    expect(node.seen).toEqual([]);
-    await expect(WsClient.open(daemon.url, { origin: OTHER })).rejects.toThrow('403');
-    await WsClient.open(daemon.url, { origin: PAGE });
-    // No page: a program.
-    await WsClient.open(daemon.url);
-    const sent = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
-    expect(sent.status).toBe(200);
-  });
+it('pages of named origins alone may send a POST, which a browser may send without asking, and open a WebSocket', async () => {
+  const { daemon, node } = await served([PAGE]);
+  const refused = await daemon.get('/v1/transactions', from(OTHER, { method: 'POST', body: '{}' }));
+  expect(refused).toMatchObject({ status: 403, body: { reason: 'origin_refused' } });
+  expect(node.seen).toEqual([]);
+  await expect(WsClient.open(daemon.url, { origin: OTHER })).rejects.toThrow('403');
+  await WsClient.open(daemon.url, { origin: PAGE });
+  // No page: a program.
+  await WsClient.open(daemon.url);
+  const sent = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
+  expect(sent.status).toBe(200);
 });
 
 it('no origin is allowed where none is named', async () => {

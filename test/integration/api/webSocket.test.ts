@@ -27,37 +27,35 @@ const heightOf = ({ payload }: WsMessage): number => {
 };
 const heightsOf = (messages: readonly WsMessage[]): number[] => messages.map(heightOf);
 
-describe('the topic blocks', () => {
-  it('gives what /v1/blocks does, with the status that was subscribed to, as access nodes do', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('mine', 'blocks', startingAt(114));
-    const [answer, first, ...blocks] = await client.first(7);
-    expect(answer).toEqual({ subscription_id: 'mine', action: 'subscribe' });
-    const { body } = await served.get('/v1/blocks?height=118&expand=payload');
-    const [block] = body as readonly [object];
-    expect(blocks[3]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
-    expect(first!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
-  });
+it('the topic blocks gives what /v1/blocks does, with the status that was subscribed to, as access nodes do', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('mine', 'blocks', startingAt(114));
+  const [answer, first, ...blocks] = await client.first(7);
+  expect(answer).toEqual({ subscription_id: 'mine', action: 'subscribe' });
+  const { body } = await served.get('/v1/blocks?height=118&expand=payload');
+  const [block] = body as readonly [object];
+  expect(blocks[3]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
+  expect(first!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
+});
 
-  it('may be subscribed to again, on the connection on which it ended', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('mine', 'blocks', startingAt(118));
-    await client.first(3);
-    await served.rewind(117, branchAbove(117, 3));
-    const rewound = { code: 409, message: expect.stringContaining('the index was rewound') as string };
-    expect((await client.first(4))[3]).toMatchObject({ subscription_id: 'mine', error: rewound });
-    client.subscribe('mine', 'blocks', startingAt(118));
-    expect(heightsOf((await client.first(8)).slice(5))).toEqual([118, 119, 120]);
-  });
+it('the topic blocks may be subscribed to again, on the connection on which it ended', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('mine', 'blocks', startingAt(118));
+  await client.first(3);
+  await served.rewind(117, branchAbove(117, 3));
+  const rewound = { code: 409, message: expect.stringContaining('the index was rewound') as string };
+  expect((await client.first(4))[3]).toMatchObject({ subscription_id: 'mine', error: rewound });
+  client.subscribe('mine', 'blocks', startingAt(118));
+  expect(heightsOf((await client.first(8)).slice(5))).toEqual([118, 119, 120]);
+});
 
-  it('can begin at a block by its id, and with the sealed head where nothing is said', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
-    expect(heightsOf((await client.first(3)).slice(1))).toEqual([118, 119]);
-    client.subscribe('s', 'blocks', { block_status: 'sealed' });
-    const [, sealed] = (await client.first(5)).slice(3);
-    expect(sealed!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
-  });
+it('the topic blocks can begin at a block by its id, and with the sealed head where nothing is said', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
+  expect(heightsOf((await client.first(3)).slice(1))).toEqual([118, 119]);
+  client.subscribe('s', 'blocks', { block_status: 'sealed' });
+  const [, sealed] = (await client.first(5)).slice(3);
+  expect(sealed!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
 });
 
 it('the topic block_digests gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {

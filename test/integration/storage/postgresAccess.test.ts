@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Transform, type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { loadPostgres } from '../../../src/storage/index.js';
 import {
   asAdmin,
@@ -42,40 +42,38 @@ it('is refused where the server is too old', async () => {
   await expect(opening(through)).rejects.toMatchObject(error);
 });
 
-describe('behind TLS', () => {
-  /** Its certificate is for `localhost`, and no authority has signed it. */
-  const encrypted = async () => {
-    const { url } = await postgres.home();
-    const through = await relayBefore(url, (client, server) => {
-      // The client asks whether there is TLS, and is told that there is.
-      client.once('data', () => {
-        client.write('S');
-        const secure = new TLSSocket(client, {
-          isServer: true,
-          cert: readFileSync(certificate),
-          key: readFileSync(join(tlsFiles, 'localhost-key.pem')),
-        });
-        secure.on('error', () => server.destroy());
-        secure.pipe(server).pipe(secure);
+/** Its certificate is for `localhost`, and no authority has signed it. */
+const encrypted = async () => {
+  const { url } = await postgres.home();
+  const through = await relayBefore(url, (client, server) => {
+    // The client asks whether there is TLS, and is told that there is.
+    client.once('data', () => {
+      client.write('S');
+      const secure = new TLSSocket(client, {
+        isServer: true,
+        cert: readFileSync(certificate),
+        key: readFileSync(join(tlsFiles, 'localhost-key.pem')),
       });
+      secure.on('error', () => server.destroy());
+      secure.pipe(server).pipe(secure);
     });
-    return { named: through.replace('127.0.0.1', 'localhost'), byAddress: through };
-  };
-
-  it.each(['require', 'verify-ca', 'verify-full'])('is refused otherwise (%s)', async (mode) => {
-    const { named } = await encrypted();
-    const refused = opening(`${named}?sslmode=${mode}`);
-    await expect(refused).rejects.toMatchObject(fault('permission', /certificate/));
   });
+  return { named: through.replace('127.0.0.1', 'localhost'), byAddress: through };
+};
 
-  it('is used where its certificate is confirmed, for the host as well unless that is not to be checked', async () => {
-    const { byAddress, named } = await encrypted();
-    const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
-    await expect(full).rejects.toMatchObject({ kind: 'permission' });
-    for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`]) {
-      expect((await opening(`${way}&sslrootcert=${certificate}`)).trouble()).toBeUndefined();
-    }
-  });
+it.each(['require', 'verify-ca', 'verify-full'])('behind TLS is refused otherwise (%s)', async (mode) => {
+  const { named } = await encrypted();
+  const refused = opening(`${named}?sslmode=${mode}`);
+  await expect(refused).rejects.toMatchObject(fault('permission', /certificate/));
+});
+
+it('behind TLS is used where its certificate is confirmed, for the host as well unless that is not to be checked', async () => {
+  const { byAddress, named } = await encrypted();
+  const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
+  await expect(full).rejects.toMatchObject({ kind: 'permission' });
+  for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`]) {
+    expect((await opening(`${way}&sslrootcert=${certificate}`)).trouble()).toBeUndefined();
+  }
 });
 
 it.each([

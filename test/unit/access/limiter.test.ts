@@ -248,36 +248,34 @@ describe('a node that refused everything for a while', () => {
   });
 });
 
-describe('calls that yield', () => {
-  it('leave behind everybody else, and get what is left of the rate', async () => {
-    const paced = limiter(10);
-    now(paced);
-    const left: string[] = [];
-    const call = (name: string, caller?: 'forwarded') =>
-      void Promise.resolve(paced.acquire(undefined, caller)).then(() => left.push(name));
-    for (const name of ['yielding 1', 'yielding 2']) call(name, 'forwarded');
-    call('own 1');
-    // They take nothing of what is promised to the others.
-    expect(paced.delayMs()).toBe(200);
-    await clock.advance(100);
-    call('own 2');
-    await clock.advance(100);
-    expect(left).toEqual(['own 1', 'own 2']);
-    await clock.advance(200);
-    expect(left).toEqual(['own 1', 'own 2', 'yielding 1', 'yielding 2']);
-    expect(clock.pendingTimers).toBe(0);
-  });
+it('calls that yield leave behind everybody else, and get what is left of the rate', async () => {
+  const paced = limiter(10);
+  now(paced);
+  const left: string[] = [];
+  const call = (name: string, caller?: 'forwarded') =>
+    void Promise.resolve(paced.acquire(undefined, caller)).then(() => left.push(name));
+  for (const name of ['yielding 1', 'yielding 2']) call(name, 'forwarded');
+  call('own 1');
+  // They take nothing of what is promised to the others.
+  expect(paced.delayMs()).toBe(200);
+  await clock.advance(100);
+  call('own 2');
+  await clock.advance(100);
+  expect(left).toEqual(['own 1', 'own 2']);
+  await clock.advance(200);
+  expect(left).toEqual(['own 1', 'own 2', 'yielding 1', 'yielding 2']);
+  expect(clock.pendingTimers).toBe(0);
+});
 
-  it('leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
-    const paced = limiter(10, 2);
-    expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
-    const given = new AbortController();
-    const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
-    expect([paced.isFull('forwarded'), paced.isFull()]).toEqual([true, false]);
-    given.abort();
-    for (const call of waiting) await expect(call).rejects.toThrow();
-    expect([paced.isFull('forwarded'), clock.pendingTimers]).toEqual([false, 0]);
-  });
+it('calls that yield leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
+  const paced = limiter(10, 2);
+  expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
+  const given = new AbortController();
+  const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
+  expect([paced.isFull('forwarded'), paced.isFull()]).toEqual([true, false]);
+  given.abort();
+  for (const call of waiting) await expect(call).rejects.toThrow();
+  expect([paced.isFull('forwarded'), clock.pendingTimers]).toEqual([false, 0]);
 });
 
 it('calls for history leave one call to the others, which so need not wait for them', async () => {

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { readSporkTable, sporkOf } from '../../../src/access/index.js';
 import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
 import { refusal } from '../../support/refusal.js';
@@ -14,40 +14,38 @@ function spork(rootHeight: number, endHeightExclusive: number | null, changes: o
   };
 }
 
-describe('the spork table that ships', () => {
-  it('covers mainnet without a gap from its first spork to the live one', async () => {
-    const table = await readSporkTable(shipped, 'mainnet');
-    expect(table.length).toBeGreaterThan(30);
-    for (const [index, { endHeightExclusive }] of table.entries())
-      expect(endHeightExclusive).toBe(table[index + 1]?.rootHeight ?? null);
-    expect(sporkOf(table, 65_264_619)?.name).toBe('mainnet24');
-    expect(sporkOf(table, 65_264_618)?.name).toBe('mainnet23');
-    expect(sporkOf(table, 500_000_000)?.accessNodes).toEqual(['access.mainnet.nodes.onflow.org:9000']);
-    expect(sporkOf(table, 1_065_710)).toBeUndefined();
-  });
+it('the spork table that ships covers mainnet without a gap from its first spork to the live one', async () => {
+  const table = await readSporkTable(shipped, 'mainnet');
+  expect(table.length).toBeGreaterThan(30);
+  for (const [index, { endHeightExclusive }] of table.entries())
+    expect(endHeightExclusive).toBe(table[index + 1]?.rootHeight ?? null);
+  expect(sporkOf(table, 65_264_619)?.name).toBe('mainnet24');
+  expect(sporkOf(table, 65_264_618)?.name).toBe('mainnet23');
+  expect(sporkOf(table, 500_000_000)?.accessNodes).toEqual(['access.mainnet.nodes.onflow.org:9000']);
+  expect(sporkOf(table, 1_065_710)).toBeUndefined();
+});
 
-  it('has the testnet sporks that somebody still serves', async () => {
-    const table = await readSporkTable(shipped, 'testnet');
-    expect(sporkOf(table, 211_176_670)?.name).toBe('testnet51');
-    expect(sporkOf(table, 290_000_000)).toBeUndefined();
-    expect(sporkOf(table, 305_778_201)?.endHeightExclusive).toBeNull();
-  });
+it('the spork table that ships has the testnet sporks that somebody still serves', async () => {
+  const table = await readSporkTable(shipped, 'testnet');
+  expect(sporkOf(table, 211_176_670)?.name).toBe('testnet51');
+  expect(sporkOf(table, 290_000_000)).toBeUndefined();
+  expect(sporkOf(table, 305_778_201)?.endHeightExclusive).toBeNull();
+});
 
-  it('gives no two roots the same parent, and two of mainnet none', async () => {
-    for (const network of ['mainnet', 'testnet']) {
-      const table = await readSporkTable(shipped, network);
-      const parents = table.flatMap(({ rootParentId }) => rootParentId ?? []);
-      expect(new Set(parents).size).toBe(parents.length);
-    }
-    const mainnet = await readSporkTable(shipped, 'mainnet');
-    const unknown = mainnet.filter(({ rootParentId }) => rootParentId === undefined);
-    expect(unknown.map(({ name }) => name)).toEqual(['candidate9', 'mainnet5']);
-  });
+it('the spork table that ships gives no two roots the same parent, and two of mainnet none', async () => {
+  for (const network of ['mainnet', 'testnet']) {
+    const table = await readSporkTable(shipped, network);
+    const parents = table.flatMap(({ rootParentId }) => rootParentId ?? []);
+    expect(new Set(parents).size).toBe(parents.length);
+  }
+  const mainnet = await readSporkTable(shipped, 'mainnet');
+  const unknown = mainnet.filter(({ rootParentId }) => rootParentId === undefined);
+  expect(unknown.map(({ name }) => name)).toEqual(['candidate9', 'mainnet5']);
+});
 
-  it('has nothing for other networks', async () => {
-    expect(await readSporkTable(shipped, 'emulator')).toEqual([]);
-    expect(await readSporkTable(shipped, 'toString')).toEqual([]);
-  });
+it('the spork table that ships has nothing for other networks', async () => {
+  expect(await readSporkTable(shipped, 'emulator')).toEqual([]);
+  expect(await readSporkTable(shipped, 'toString')).toEqual([]);
 });
 
 it.each<[string, unknown, string]>([

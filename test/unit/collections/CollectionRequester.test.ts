@@ -31,38 +31,36 @@ const many = (count: number, name = 'c'): MadeCollection[] =>
 const idsOf = (collections: readonly MadeCollection[]) => collections.map(({ id }) => id);
 const [one, two, three] = many(3, 'named') as [MadeCollection, MadeCollection, MadeCollection];
 
-describe('asking', () => {
-  it('keeps a slot for the lowest height while calls of higher ones hang', async () => {
-    const requests = requester({ concurrency: 3 });
-    requests.request(1, [one.id]);
-    for (const [place, { id }] of many(5).entries()) requests.request(2 + place, [id]);
-    expect(a.pending).toHaveLength(3);
-    a.pending[0]!.fail('not_found');
-    await clock.settle();
-    expect(a.pending).toHaveLength(2);
-    await clock.advance(250);
-    expect(a.pending.at(-1)!.id).toBe(one.id);
-  });
+it('asking: keeps a slot for the lowest height while calls of higher ones hang', async () => {
+  const requests = requester({ concurrency: 3 });
+  requests.request(1, [one.id]);
+  for (const [place, { id }] of many(5).entries()) requests.request(2 + place, [id]);
+  expect(a.pending).toHaveLength(3);
+  a.pending[0]!.fail('not_found');
+  await clock.settle();
+  expect(a.pending).toHaveLength(2);
+  await clock.advance(250);
+  expect(a.pending.at(-1)!.id).toBe(one.id);
+});
 
-  it('asks for the lowest height first, with so many workers for each, and for no collection twice at once', async () => {
-    const [c0, c1, both, c3, c4, c5] = idsOf(many(6)) as [Identifier, ...Identifier[]];
-    const requests = requester({ concurrency: 5, workersPerHeight: 2 });
-    requests.request(2, [c0, c1!, both!]);
-    requests.request(1, [both!, c3!, c4!]);
-    requests.request(3, [c5!]);
-    expect(a.calls.map(({ id }) => id)).toEqual([c0, c1, both, c3, c5]);
-    a.calls[1]!.fail('not_found');
-    a.calls[3]!.fail('not_found');
-    await clock.settle();
-    expect(a.calls.slice(5).map(({ id }) => id)).toEqual([c4]);
-    requests.cancel(1);
-    await clock.advance(250);
-    expect(a.pending.map(({ id }) => id).toSorted()).toEqual([c0, c1, both, c5].toSorted());
-    const calls = a.calls.length;
-    requests.cancel(2);
-    await clock.advance(60_000);
-    expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
-  });
+it('asking: asks for the lowest height first, with so many workers for each, and for no collection twice at once', async () => {
+  const [c0, c1, both, c3, c4, c5] = idsOf(many(6)) as [Identifier, ...Identifier[]];
+  const requests = requester({ concurrency: 5, workersPerHeight: 2 });
+  requests.request(2, [c0, c1!, both!]);
+  requests.request(1, [both!, c3!, c4!]);
+  requests.request(3, [c5!]);
+  expect(a.calls.map(({ id }) => id)).toEqual([c0, c1, both, c3, c5]);
+  a.calls[1]!.fail('not_found');
+  a.calls[3]!.fail('not_found');
+  await clock.settle();
+  expect(a.calls.slice(5).map(({ id }) => id)).toEqual([c4]);
+  requests.cancel(1);
+  await clock.advance(250);
+  expect(a.pending.map(({ id }) => id).toSorted()).toEqual([c0, c1, both, c5].toSorted());
+  const calls = a.calls.length;
+  requests.cancel(2);
+  await clock.advance(60_000);
+  expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
 });
 
 describe('retrying', () => {

@@ -314,51 +314,49 @@ it('a stream that stands still is left in peace while it is we who do not read',
   expect(deliveredHeights()).toEqual([100, 101]);
 });
 
-describe('a stream that lags', () => {
-  it('is left for another one when it is slower than the chain grows', async () => {
-    nodes = new NodesInMemory([a, b]);
-    sealed = 500;
-    handOut(100, 200, 0);
-    start();
-    await clock.settle();
-    for (let second = 0; second < 60 && b.streams.length === 0; second += 1) {
-      sealed += 1;
-      if (second % 5 === 0) a.stream.push(dataOf(100 + second / 5));
-      await clock.advance(1_000);
-    }
-    expect(b.streams).toHaveLength(1);
-    expect(nodes.faults()).toEqual(['a:9000 stale']);
-    expect(await counted(metrics, 'stream_reopens_total', { reason: 'lagging' })).toBe(1);
-  });
+it('a stream that lags is left for another one when it is slower than the chain grows', async () => {
+  nodes = new NodesInMemory([a, b]);
+  sealed = 500;
+  handOut(100, 200, 0);
+  start();
+  await clock.settle();
+  for (let second = 0; second < 60 && b.streams.length === 0; second += 1) {
+    sealed += 1;
+    if (second % 5 === 0) a.stream.push(dataOf(100 + second / 5));
+    await clock.advance(1_000);
+  }
+  expect(b.streams).toHaveLength(1);
+  expect(nodes.faults()).toEqual(['a:9000 stale']);
+  expect(await counted(metrics, 'stream_reopens_total', { reason: 'lagging' })).toBe(1);
+});
 
-  it('hides no bug of the sink where its node serves no more', async () => {
-    sealed = 102;
-    const indexer = await following(102);
-    await expect(indexer.run(controller.signal)).rejects.toThrow('already running');
-    const error = new TypeError('a bug of the sink');
-    sink.onReceivedCollectionsForBlock = () => {
-      nodes.all = [b];
-      throw error;
-    };
-    a.stream.push(dataOf(100));
-    await clock.settle();
-    expect(bug).toBe(error);
-  });
-
-  it('is left without report where its node goes on with blocks that the next spork discarded', async () => {
-    sealed = 102;
-    await following(102);
-    a.stream.push(dataOf(100));
-    await clock.settle();
+it('a stream that lags hides no bug of the sink where its node serves no more', async () => {
+  sealed = 102;
+  const indexer = await following(102);
+  await expect(indexer.run(controller.signal)).rejects.toThrow('already running');
+  const error = new TypeError('a bug of the sink');
+  sink.onReceivedCollectionsForBlock = () => {
     nodes.all = [b];
-    b.onStream = serves(102);
-    a.stream.push({ ...dataOf(101), blockId: makeBlock(7, 0).block.id });
-    await clock.advance(200);
-    expect(opened(b)).toEqual([101]);
-    expect(deliveredHeights()).toEqual([100, 101, 102]);
-    expect(nodes.reported).toEqual([]);
-    expect(await counted(metrics, 'invalid_collections_total')).toBe(0);
-  });
+    throw error;
+  };
+  a.stream.push(dataOf(100));
+  await clock.settle();
+  expect(bug).toBe(error);
+});
+
+it('a stream that lags is left without report where its node goes on with blocks that the next spork discarded', async () => {
+  sealed = 102;
+  await following(102);
+  a.stream.push(dataOf(100));
+  await clock.settle();
+  nodes.all = [b];
+  b.onStream = serves(102);
+  a.stream.push({ ...dataOf(101), blockId: makeBlock(7, 0).block.id });
+  await clock.advance(200);
+  expect(opened(b)).toEqual([101]);
+  expect(deliveredHeights()).toEqual([100, 101, 102]);
+  expect(nodes.reported).toEqual([]);
+  expect(await counted(metrics, 'invalid_collections_total')).toBe(0);
 });
 
 it('nodes without execution data are asked again every minute, and used once they have it', async () => {
@@ -642,21 +640,22 @@ it('a node that could not be reached is asked again as soon as a new head shows 
   expect(deliveredHeights()).toEqual([100]);
 });
 
-describe('the stream of a peer', () => {
-  const PEER_METHOD = 'SubscribeIndexedBlocks';
-  /** What a peer has of a height: no system chunk. */
-  const bodiesOf = (height: number): BlockExecutionData => {
-    const data = dataOf(height);
-    const chunks = data.chunks.slice(0, blockAt(height).block.collectionIds.length);
-    return { ...data, chunks, isWithoutSystem: true };
-  };
+const PEER_METHOD = 'SubscribeIndexedBlocks';
+/** What a peer has of a height: no system chunk. */
+const bodiesOf = (height: number): BlockExecutionData => {
+  const data = dataOf(height);
+  const chunks = data.chunks.slice(0, blockAt(height).block.collectionIds.length);
+  return { ...data, chunks, isWithoutSystem: true };
+};
 
-  it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionData]>([
-    ['another height', 'malformed', (data) => ({ ...data, height: data.height + 1 })],
-    ['another block', 'wrong_block', (data) => ({ ...data, blockId: bodiesOf(101).blockId })],
-    ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
-    ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
-  ])('that gives %s is refused, counted, named, and asked again after a pause', async (_, reason, lie) => {
+it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionData]>([
+  ['another height', 'malformed', (data) => ({ ...data, height: data.height + 1 })],
+  ['another block', 'wrong_block', (data) => ({ ...data, blockId: bodiesOf(101).blockId })],
+  ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
+  ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
+])(
+  'the stream of a peer that gives %s is refused, counted, named, and asked again after a pause',
+  async (_, reason, lie) => {
     const { state } = await following(101, 0, { stream: PEER });
     a.stream.push(lie(bodiesOf(100)));
     await clock.settle();
@@ -667,14 +666,14 @@ describe('the stream of a peer', () => {
     expect(opened(a)).toEqual([100]);
     await clock.advance(500);
     expect(opened(a)).toEqual([100, 100]);
-  });
+  },
+);
 
-  it('that begins above the next height is not asked below it', async () => {
-    const where = { node: a.name, method: PEER_METHOD } as const;
-    const said = 'height 100 is below the first indexed height 500';
-    a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
-    const { state } = await following(100, 30_000, { stream: PEER });
-    expect(opened(a)).toEqual([100]);
-    expect(state.trouble()).toBe('a:9000 has no blocks below 500');
-  });
+it('the stream of a peer that begins above the next height is not asked below it', async () => {
+  const where = { node: a.name, method: PEER_METHOD } as const;
+  const said = 'height 100 is below the first indexed height 500';
+  a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
+  const { state } = await following(100, 30_000, { stream: PEER });
+  expect(opened(a)).toEqual([100]);
+  expect(state.trouble()).toBe('a:9000 has no blocks below 500');
 });

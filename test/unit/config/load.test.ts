@@ -104,160 +104,150 @@ it('precedence: reads the origins whose pages may read, all where none is named'
   expect(() => origins('none', 'http://a')).toThrow(/none alone/);
 });
 
-describe('refusals', () => {
-  it.each([
-    [{ file: { windwo: 3 } }, /Unknown key windwo.*Did you mean window\?/],
-    [{ file: { api: { prot: 3 } } }, /api\.prot.*api\.port/],
-    [{ file: { window: 0 } }, /window in .*0 is not a whole number from 1 to 4096/],
-    [{ file: '{"api.port": 1,\n"api": {"port": 1}}' }, /file .*: lines 1 and 2 both set port; keep one/],
-    [{ file: '{"__proto__": {"x": 1}}' }, /Unknown key __proto__/],
-    [{ environment: { FCI_API_PORT: '70000' } }, /FCI_API_PORT.*65535/],
-    [{ environment: { FCI_API_GRPC_PORT: '70000' } }, /GRPC_PORT.*off or a whole number from 0 to 65535/],
-    [{ environment: { FCI_WINDOWS: '3' } }, /FCI_WINDOWS.*FCI_WINDOW\?/],
-    [{ flags: { 'requester.backoffMinMs': ['20000'] } }, /backoffMaxMs/],
-    [{ flags: { startHeight: ['9'], stopHeight: ['8'] } }, /stopHeight \(8\)/],
-    [{ flags: { ediOnly: ['true'], 'edi.enabled': ['false'] } }, /Remove --no-edi .* or drop --edi-only/],
-    [{ flags: { ediOnly: ['true'], peers: ['indexer:7181'] } }, /ediOnly takes .* alone, but peers/],
-    [{ flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } }, /Remove --proof-mode off, or/],
-  ] as const)('%j is no configuration', (from, message) => {
-    expect(() => load(from)).toThrow(refused(message));
-  });
-
-  it.each([
-    [{ 'api.port': ['7181'] }, 'api.port and api.grpcPort are both 7181'],
-    [{ 'metrics.port': ['7180'], 'metrics.host': ['localhost'] }, 'api.port and metrics.port are both 7180'],
-    [{ 'metrics.port': ['7180'], 'metrics.host': ['10.0.0.1'] }, undefined],
-    [
-      { 'api.port': ['0'], 'metrics.port': ['0'], 'api.grpcPort': ['0'], peers: ['localhost:7181'] },
-      undefined,
-    ],
-    [
-      { accessNodes: ['a:7181', 'grpcs://LOCALHOST:7181/'] },
-      'accessNodes names the gRPC port of this daemon',
-    ],
-    [{ peers: ['127.0.0.1:9'], 'api.grpcPort': ['9'], 'api.host': ['0.0.0.0'] }, 'peers names the gRPC port'],
-    [{ 'edi.nodes': ['[::1]:7181'], 'api.host': ['::1'] }, 'edi.nodes names the gRPC port'],
-    [{ peers: ['127.0.0.1:7181'], 'api.grpcPort': ['off'] }, undefined],
-    [
-      { peers: ['127.0.0.1:7181'], 'api.port': ['7181'], store: ['postgres://a/b'], roles: ['live'] },
-      undefined,
-    ],
-  ] as const)('ports of %j clash: %s', (flags, said) => {
-    const clash = clashOfPorts(load({ flags }).config);
-    if (said === undefined) expect(clash).toBeUndefined();
-    else expect(clash).toContain(said);
-  });
-
-  it.each([
-    [{ network: ['testnt'] }, /--network.*mainnet, testnet, emulator, devnet/],
-    [{ window: ['ten'] }, /--window/],
-    [{ maxInFlightBytes: ['12 parsecs'] }, /128MiB/],
-    [{ maxInFlightBytes: ['9'.repeat(400)] }, /: "9{80}…" is not a size/],
-    [{ startHeight: ['9007199254740993'] }, /--start-height/],
-  ] as const)('the flags %j are wrong use', (flags, message) => {
-    expect(() => load({ flags })).toThrow(refused(message, 'usage'));
-  });
-
-  it('keeps control characters out of paths and addresses, and out of the data directory what is none', () => {
-    const odd = ['a\u0000b', 'a\nb', '\u001b[2J', '~/data', '~', '$HOME/data', '${X}', '-', 'postgres://a/b'];
-    for (const dataDir of odd)
-      expect(() => load({ file: { dataDir } })).toThrow(/dataDir in .*: ".*" is not a directory/);
-  });
+it.each([
+  [{ file: { windwo: 3 } }, /Unknown key windwo.*Did you mean window\?/],
+  [{ file: { api: { prot: 3 } } }, /api\.prot.*api\.port/],
+  [{ file: { window: 0 } }, /window in .*0 is not a whole number from 1 to 4096/],
+  [{ file: '{"api.port": 1,\n"api": {"port": 1}}' }, /file .*: lines 1 and 2 both set port; keep one/],
+  [{ file: '{"__proto__": {"x": 1}}' }, /Unknown key __proto__/],
+  [{ environment: { FCI_API_PORT: '70000' } }, /FCI_API_PORT.*65535/],
+  [{ environment: { FCI_API_GRPC_PORT: '70000' } }, /GRPC_PORT.*off or a whole number from 0 to 65535/],
+  [{ environment: { FCI_WINDOWS: '3' } }, /FCI_WINDOWS.*FCI_WINDOW\?/],
+  [{ flags: { 'requester.backoffMinMs': ['20000'] } }, /backoffMaxMs/],
+  [{ flags: { startHeight: ['9'], stopHeight: ['8'] } }, /stopHeight \(8\)/],
+  [{ flags: { ediOnly: ['true'], 'edi.enabled': ['false'] } }, /Remove --no-edi .* or drop --edi-only/],
+  [{ flags: { ediOnly: ['true'], peers: ['indexer:7181'] } }, /ediOnly takes .* alone, but peers/],
+  [{ flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } }, /Remove --proof-mode off, or/],
+] as const)('refusals: %j is no configuration', (from, message) => {
+  expect(() => load(from)).toThrow(refused(message));
 });
 
-describe('values as surroundings write them', () => {
-  const size = 64 * 1024 * 1024;
-  it.each([
-    // Blanks, line ends and quotes are of whatever wrote the value.
-    ['window', ' 64 ', 64],
-    ['window', '64\r\n', 64],
-    ['window', '"64"', 64],
-    ['dataDir', "'/data/index'\n", '/data/index'],
-    ['log.level', '"debug"', 'debug'],
-    ['edi.enabled', '"false"', false],
-    // Quotes that are no pair belong to the value.
-    ['window', '"64', /FCI_WINDOW: "\\"64" is not/],
-    ['window', '"64\'', /FCI_WINDOW: .* is not/],
-    // Empty is as if it were not there.
-    ['window', '', 256],
-    ['window', '  ', 256],
-    ['window', '""', 256],
-    ['store', '', null],
-    ['accessNodes', '', ['grpc://access.mainnet.nodes.onflow.org:9000']],
-    ['api.corsOrigins', '', ['*']],
-    ...['true', 'TRUE', 'yes', 'On', '1'].map((word) => ['ediOnly', word, true] as const),
-    ...['false', 'False', 'no', 'OFF', '0'].map((word) => ['index.accounts', word, false] as const),
-    ...['y', 'enabled', '2', 'tru', 'null'].map((word) => ['ediOnly', word, /is not true or false/] as const),
-    ['window', '0064', 64],
-    ...['1e3', '0x10', '1_000', '1,000', '64.0', '+64', '64ms', '٦٤', '6 4'].map(
-      (number) => ['window', number, /FCI_WINDOW: ".*" is not a whole number from 1 to 4096/] as const,
-    ),
-    ['stopHeight', '9007199254740993', /"9007199254740993" is not a whole number/],
-    ['maxInFlightBytes', '64MiB', size],
-    ['maxInFlightBytes', '64 MiB', size],
-    ['maxInFlightBytes', String(size), size],
-    ...['64MB', '64M', '64mib', '0.5GiB', '1e9', 'MiB'].map(
-      (text) => ['maxInFlightBytes', text, /is not a size from 1MiB to 16GiB .*KiB, MiB or GiB/] as const,
-    ),
-    ['accessNodes', ' a:1 , b:2,', ['a:1', 'b:2']],
-    ['accessNodes', ',', /FCI_ACCESS_NODES: "," is not a list/],
-    ['api.grpcPort', 'OFF', /is not off or a whole number/],
-    ['api.grpcPort', ' off ', 'off'],
-    ['network', 'Mainnet', /is not one of mainnet/],
-  ] as const)('%s of %j', (key, text, expected) => {
-    const isRefused = expected instanceof RegExp;
-    const seen = outcome(key, { environment: { [environmentOf(key)]: text } });
-    expect(seen).toEqual(isRefused ? refused(expected) : expected);
-    // A flag means the same; it is never empty.
-    if (text.replaceAll(/[\s"]/g, '') === '') return;
-    const ofFlag = outcome(key, { flags: { [key]: [text] } });
-    expect(ofFlag).toEqual(isRefused ? refused(/^Wrong value for --/, 'usage') : expected);
-  });
+it.each([
+  [{ 'api.port': ['7181'] }, 'api.port and api.grpcPort are both 7181'],
+  [{ 'metrics.port': ['7180'], 'metrics.host': ['localhost'] }, 'api.port and metrics.port are both 7180'],
+  [{ 'metrics.port': ['7180'], 'metrics.host': ['10.0.0.1'] }, undefined],
+  [{ 'api.port': ['0'], 'metrics.port': ['0'], 'api.grpcPort': ['0'], peers: ['localhost:7181'] }, undefined],
+  [{ accessNodes: ['a:7181', 'grpcs://LOCALHOST:7181/'] }, 'accessNodes names the gRPC port of this daemon'],
+  [{ peers: ['127.0.0.1:9'], 'api.grpcPort': ['9'], 'api.host': ['0.0.0.0'] }, 'peers names the gRPC port'],
+  [{ 'edi.nodes': ['[::1]:7181'], 'api.host': ['::1'] }, 'edi.nodes names the gRPC port'],
+  [{ peers: ['127.0.0.1:7181'], 'api.grpcPort': ['off'] }, undefined],
+  [
+    { peers: ['127.0.0.1:7181'], 'api.port': ['7181'], store: ['postgres://a/b'], roles: ['live'] },
+    undefined,
+  ],
+] as const)('refusals: ports of %j clash: %s', (flags, said) => {
+  const clash = clashOfPorts(load({ flags }).config);
+  if (said === undefined) expect(clash).toBeUndefined();
+  else expect(clash).toContain(said);
+});
 
-  it('means the same in a file as text, and null as if it were not there', () => {
-    const texts = {
-      window: ' 64 ',
-      edi: { enabled: 'no' },
-      accessNodes: 'a:1, b:2',
-      maxInFlightBytes: '64MiB',
-    };
-    const { config, origins } = load({ file: { ...texts, store: null, log: { level: null }, dataDir: ' ' } });
-    expect(config).toMatchObject({ window: 64, edi: { enabled: false }, accessNodes: ['a:1', 'b:2'] });
-    expect([config.maxInFlightBytes, config.store, config.log.level]).toEqual([size, undefined, 'info']);
-    expect(config.dataDir).toBe(join('data', 'mainnet'));
-    expect(origins).toMatchObject({ window: 'file', store: 'default', 'log.level': 'default' });
-    const odd = ['{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'];
-    for (const wrong of [
-      { window: true },
-      { window: [64] },
-      { window: {} },
-      { window: { is: { deep: 1 } } },
-      ...odd,
-    ])
-      expect(() => load({ file: wrong })).toThrow(/window in .* is not a whole number/);
-    for (const [wrong, said] of [
-      [{ dataDir: 5 }, /dataDir in .*: 5 is not a directory/],
-      [{ accessNodes: ['a:1', 5] }, /accessNodes in .* is not a list/],
-      [{ roles: ['live', null] }, /roles in .* is not a list of 1 to 3, each one of live, backfill, api/],
-    ] as const)
-      expect(() => load({ file: wrong })).toThrow(said);
-  });
+it.each([
+  [{ network: ['testnt'] }, /--network.*mainnet, testnet, emulator, devnet/],
+  [{ window: ['ten'] }, /--window/],
+  [{ maxInFlightBytes: ['12 parsecs'] }, /128MiB/],
+  [{ maxInFlightBytes: ['9'.repeat(400)] }, /: "9{80}…" is not a size/],
+  [{ startHeight: ['9007199254740993'] }, /--start-height/],
+] as const)('refusals: the flags %j are wrong use', (flags, message) => {
+  expect(() => load({ flags })).toThrow(refused(message, 'usage'));
+});
 
-  it('may stand under a dotted key, and names its place when it is wrong', () => {
-    expect(outcome('api.port', { file: { 'api.port': 1 } })).toBe(1);
-    expect(() => load({ file: { 'api.port': 'x' } })).toThrow(/api\.port in .*: "x" is not/);
-  });
+it('refusals: keeps control characters out of paths and addresses, and out of the data directory what is none', () => {
+  const odd = ['a\u0000b', 'a\nb', '\u001b[2J', '~/data', '~', '$HOME/data', '${X}', '-', 'postgres://a/b'];
+  for (const dataDir of odd)
+    expect(() => load({ file: { dataDir } })).toThrow(/dataDir in .*: ".*" is not a directory/);
+});
 
-  it('is told of where a stronger source hides it, and with all others of that source', () => {
-    expect(() => load({ file: { window: 0 }, environment: { FCI_WINDOW: '9' } })).toThrow(/window in/);
-    const hidden = { environment: { FCI_WINDOW: 'x' }, flags: { window: ['9'] } };
-    expect(() => load(hidden)).toThrow(/environment variable FCI_WINDOW/);
-    const environment = { FCI_WINDOW: 'x', FCI_LOG_LEVEL: 'loud', FCI_API_PORT: '7180' };
-    expect(() => load({ environment })).toThrow(
-      'Wrong value for environment variable FCI_WINDOW: "x" is not a whole number from 1 to 4096. ' +
-        'Wrong value for environment variable FCI_LOG_LEVEL: "loud" is not one of debug, info, warn, error.',
-    );
-  });
+const size = 64 * 1024 * 1024;
+it.each([
+  // Blanks, line ends and quotes are of whatever wrote the value.
+  ['window', ' 64 ', 64],
+  ['window', '64\r\n', 64],
+  ['window', '"64"', 64],
+  ['dataDir', "'/data/index'\n", '/data/index'],
+  ['log.level', '"debug"', 'debug'],
+  ['edi.enabled', '"false"', false],
+  // Quotes that are no pair belong to the value.
+  ['window', '"64', /FCI_WINDOW: "\\"64" is not/],
+  ['window', '"64\'', /FCI_WINDOW: .* is not/],
+  // Empty is as if it were not there.
+  ['window', '', 256],
+  ['window', '  ', 256],
+  ['window', '""', 256],
+  ['store', '', null],
+  ['accessNodes', '', ['grpc://access.mainnet.nodes.onflow.org:9000']],
+  ['api.corsOrigins', '', ['*']],
+  ...['true', 'TRUE', 'yes', 'On', '1'].map((word) => ['ediOnly', word, true] as const),
+  ...['false', 'False', 'no', 'OFF', '0'].map((word) => ['index.accounts', word, false] as const),
+  ...['y', 'enabled', '2', 'tru', 'null'].map((word) => ['ediOnly', word, /is not true or false/] as const),
+  ['window', '0064', 64],
+  ...['1e3', '0x10', '1_000', '1,000', '64.0', '+64', '64ms', '٦٤', '6 4'].map(
+    (number) => ['window', number, /FCI_WINDOW: ".*" is not a whole number from 1 to 4096/] as const,
+  ),
+  ['stopHeight', '9007199254740993', /"9007199254740993" is not a whole number/],
+  ['maxInFlightBytes', '64MiB', size],
+  ['maxInFlightBytes', '64 MiB', size],
+  ['maxInFlightBytes', String(size), size],
+  ...['64MB', '64M', '64mib', '0.5GiB', '1e9', 'MiB'].map(
+    (text) => ['maxInFlightBytes', text, /is not a size from 1MiB to 16GiB .*KiB, MiB or GiB/] as const,
+  ),
+  ['accessNodes', ' a:1 , b:2,', ['a:1', 'b:2']],
+  ['accessNodes', ',', /FCI_ACCESS_NODES: "," is not a list/],
+  ['api.grpcPort', 'OFF', /is not off or a whole number/],
+  ['api.grpcPort', ' off ', 'off'],
+  ['network', 'Mainnet', /is not one of mainnet/],
+] as const)('values as surroundings write them %s of %j', (key, text, expected) => {
+  const isRefused = expected instanceof RegExp;
+  const seen = outcome(key, { environment: { [environmentOf(key)]: text } });
+  expect(seen).toEqual(isRefused ? refused(expected) : expected);
+  // A flag means the same; it is never empty.
+  if (text.replaceAll(/[\s"]/g, '') === '') return;
+  const ofFlag = outcome(key, { flags: { [key]: [text] } });
+  expect(ofFlag).toEqual(isRefused ? refused(/^Wrong value for --/, 'usage') : expected);
+});
+
+it('values as surroundings write them means the same in a file as text, and null as if it were not there', () => {
+  const texts = {
+    window: ' 64 ',
+    edi: { enabled: 'no' },
+    accessNodes: 'a:1, b:2',
+    maxInFlightBytes: '64MiB',
+  };
+  const { config, origins } = load({ file: { ...texts, store: null, log: { level: null }, dataDir: ' ' } });
+  expect(config).toMatchObject({ window: 64, edi: { enabled: false }, accessNodes: ['a:1', 'b:2'] });
+  expect([config.maxInFlightBytes, config.store, config.log.level]).toEqual([size, undefined, 'info']);
+  expect(config.dataDir).toBe(join('data', 'mainnet'));
+  expect(origins).toMatchObject({ window: 'file', store: 'default', 'log.level': 'default' });
+  const odd = ['{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'];
+  for (const wrong of [
+    { window: true },
+    { window: [64] },
+    { window: {} },
+    { window: { is: { deep: 1 } } },
+    ...odd,
+  ])
+    expect(() => load({ file: wrong })).toThrow(/window in .* is not a whole number/);
+  for (const [wrong, said] of [
+    [{ dataDir: 5 }, /dataDir in .*: 5 is not a directory/],
+    [{ accessNodes: ['a:1', 5] }, /accessNodes in .* is not a list/],
+    [{ roles: ['live', null] }, /roles in .* is not a list of 1 to 3, each one of live, backfill, api/],
+  ] as const)
+    expect(() => load({ file: wrong })).toThrow(said);
+});
+
+it('values as surroundings write them may stand under a dotted key, and names its place when it is wrong', () => {
+  expect(outcome('api.port', { file: { 'api.port': 1 } })).toBe(1);
+  expect(() => load({ file: { 'api.port': 'x' } })).toThrow(/api\.port in .*: "x" is not/);
+});
+
+it('values as surroundings write them is told of where a stronger source hides it, and with all others of that source', () => {
+  expect(() => load({ file: { window: 0 }, environment: { FCI_WINDOW: '9' } })).toThrow(/window in/);
+  const hidden = { environment: { FCI_WINDOW: 'x' }, flags: { window: ['9'] } };
+  expect(() => load(hidden)).toThrow(/environment variable FCI_WINDOW/);
+  const environment = { FCI_WINDOW: 'x', FCI_LOG_LEVEL: 'loud', FCI_API_PORT: '7180' };
+  expect(() => load({ environment })).toThrow(
+    'Wrong value for environment variable FCI_WINDOW: "x" is not a whole number from 1 to 4096. ' +
+      'Wrong value for environment variable FCI_LOG_LEVEL: "loud" is not one of debug, info, warn, error.',
+  );
 });
 
 const utf16 = Buffer.from('\uFEFF{"window": 3}', 'utf16le');

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { World } from './bench.js';
 
 it('tells each rise of the sealed head, when it has risen', async () => {
@@ -167,75 +167,73 @@ it('takes the head from whichever polled node moves', async () => {
   expect(listener.finalized.advanceAgeMs()).toBeLessThanOrEqual(2_000);
 });
 
-describe('where a way fails', () => {
-  const stream = 'SubscribeBlockDigestsFromLatest';
-  const lost = 'streams fail, using single calls instead';
+const stream = 'SubscribeBlockDigestsFromLatest';
+const lost = 'streams fail, using single calls instead';
 
-  it('knows the head by polls where streams are silent from the start, and tells it once', async () => {
-    const world = new World('a');
-    world.node('a').silent = true;
-    const listener = world.listener(100, 90);
-    await world.clock.advance(3_000);
-    expect(listener.finalized.height).toBe(100);
-    await world.clock.advance(60_000);
-    expect(listener.finalized.troubles()).toEqual([]);
-    expect(world.logger.of('warn').map(({ message }) => message)).toEqual([lost, lost]);
-    world.node('a').silent = false;
-    world.node('a').poke();
-    await world.clock.advance(130_000);
-    expect(world.node('a').openStreams).toBe(2);
-  });
+it('where a way fails: knows the head by polls where streams are silent from the start, and tells it once', async () => {
+  const world = new World('a');
+  world.node('a').silent = true;
+  const listener = world.listener(100, 90);
+  await world.clock.advance(3_000);
+  expect(listener.finalized.height).toBe(100);
+  await world.clock.advance(60_000);
+  expect(listener.finalized.troubles()).toEqual([]);
+  expect(world.logger.of('warn').map(({ message }) => message)).toEqual([lost, lost]);
+  world.node('a').silent = false;
+  world.node('a').poke();
+  await world.clock.advance(130_000);
+  expect(world.node('a').openStreams).toBe(2);
+});
 
-  it('reports a stream that ends without a head', async () => {
-    const world = new World('a');
-    const node = world.node('a');
-    node.subscribeBlockDigests = async function* () {
-      node.calls.push({ method: stream, height: undefined });
-      yield* [];
-      await Promise.resolve();
-    };
-    world.listener(100, 90);
-    await world.clock.advance(20_000);
-    expect(world.nodes.faults()).toContain('a failing');
-    // Two of each head, and polls for ten seconds then.
-    expect(node.count(stream)).toBeLessThanOrEqual(8);
-  });
+it('where a way fails: reports a stream that ends without a head', async () => {
+  const world = new World('a');
+  const node = world.node('a');
+  node.subscribeBlockDigests = async function* () {
+    node.calls.push({ method: stream, height: undefined });
+    yield* [];
+    await Promise.resolve();
+  };
+  world.listener(100, 90);
+  await world.clock.advance(20_000);
+  expect(world.nodes.faults()).toContain('a failing');
+  // Two of each head, and polls for ten seconds then.
+  expect(node.count(stream)).toBeLessThanOrEqual(8);
+});
 
-  it('names what stands between us and each head, until a node tells it', async () => {
-    const world = new World('a', 'b');
-    for (const node of world.nodes.all) node.down = true;
-    const listener = world.listener(100, 90);
-    await world.clock.advance(8_000);
-    for (const troubles of [listener.finalized.troubles(), listener.sealed.troubles()]) {
-      expect(new Set(troubles.map(({ node }) => node))).toEqual(new Set(['a', 'b']));
-      expect(troubles.every(({ kind, count }) => kind === 'unreachable' && count > 0)).toBe(true);
-    }
-    let again = 0;
-    listener.onAnswerAgain(() => (again += 1));
-    for (const node of world.nodes.all) node.down = false;
-    listener.wake();
-    await world.clock.settle();
-    expect([listener.finalized.troubles(), listener.sealed.troubles()]).toEqual([[], []]);
-    expect(again).toBe(2);
-    expect(listener.finalized.height).toBe(100);
-  });
+it('where a way fails: names what stands between us and each head, until a node tells it', async () => {
+  const world = new World('a', 'b');
+  for (const node of world.nodes.all) node.down = true;
+  const listener = world.listener(100, 90);
+  await world.clock.advance(8_000);
+  for (const troubles of [listener.finalized.troubles(), listener.sealed.troubles()]) {
+    expect(new Set(troubles.map(({ node }) => node))).toEqual(new Set(['a', 'b']));
+    expect(troubles.every(({ kind, count }) => kind === 'unreachable' && count > 0)).toBe(true);
+  }
+  let again = 0;
+  listener.onAnswerAgain(() => (again += 1));
+  for (const node of world.nodes.all) node.down = false;
+  listener.wake();
+  await world.clock.settle();
+  expect([listener.finalized.troubles(), listener.sealed.troubles()]).toEqual([[], []]);
+  expect(again).toBe(2);
+  expect(listener.finalized.height).toBe(100);
+});
 
-  it('knows how old the word on each head is, the one apart from the other', async () => {
-    const world = new World('a');
-    const listener = world.listener(100, 90);
-    expect(listener.sealed.advanceAgeMs()).toBeUndefined();
-    await world.clock.advance(10_000);
-    expect(listener.sealed.advanceAgeMs()).toBe(10_000);
-    const node = world.node('a');
-    const header = node.getLatestBlockHeader.bind(node);
-    world.node('a').silent = true;
-    // Only the sealed head is told from here on.
-    world.node('a').getLatestBlockHeader = (sealed) =>
-      sealed ? header(sealed) : Promise.reject(world.node('a').error('internal', 'GetLatestBlockHeader'));
-    await world.clock.advance(20_000);
-    expect(listener.finalized.answerAgeMs()).toBeGreaterThanOrEqual(18_000);
-    expect(listener.finalized.troubles()).not.toEqual([]);
-  });
+it('where a way fails: knows how old the word on each head is, the one apart from the other', async () => {
+  const world = new World('a');
+  const listener = world.listener(100, 90);
+  expect(listener.sealed.advanceAgeMs()).toBeUndefined();
+  await world.clock.advance(10_000);
+  expect(listener.sealed.advanceAgeMs()).toBe(10_000);
+  const node = world.node('a');
+  const header = node.getLatestBlockHeader.bind(node);
+  world.node('a').silent = true;
+  // Only the sealed head is told from here on.
+  world.node('a').getLatestBlockHeader = (sealed) =>
+    sealed ? header(sealed) : Promise.reject(world.node('a').error('internal', 'GetLatestBlockHeader'));
+  await world.clock.advance(20_000);
+  expect(listener.finalized.answerAgeMs()).toBeGreaterThanOrEqual(18_000);
+  expect(listener.finalized.troubles()).not.toEqual([]);
 });
 
 it('lets an unknown error reach its owner', async () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { UpstreamError } from '../../../src/access/index.js';
 import { range, Reading, reads, World } from './bench.js';
 
@@ -55,69 +55,67 @@ it('drops a block that arrives after the watermark has passed it', async () => {
   expect(world.nodes.faults()).toEqual([]);
 });
 
-describe('streams', () => {
-  it('asks again after 200 ms for a tip that is not there yet, at every tip, and reports nobody', async () => {
-    const { world, reading } = reads({ window: 10 }, 'a');
-    await reading.moveHead(101);
-    for (let height = 102; height < 150; height += 1) {
-      // A load balancer, and a node behind it that is late.
-      world.node('a').failsOnce.set(height, 'not_found');
-      await reading.moveHead(height);
-      await world.clock.advance(200);
-      expect(reading.blocks.head()).toBe(height);
-      await reading.makeDurable(height);
-    }
-    expect(world.nodes.faults()).toEqual([]);
-  });
+it('streams: asks again after 200 ms for a tip that is not there yet, at every tip, and reports nobody', async () => {
+  const { world, reading } = reads({ window: 10 }, 'a');
+  await reading.moveHead(101);
+  for (let height = 102; height < 150; height += 1) {
+    // A load balancer, and a node behind it that is late.
+    world.node('a').failsOnce.set(height, 'not_found');
+    await reading.moveHead(height);
+    await world.clock.advance(200);
+    expect(reading.blocks.head()).toBe(height);
+    await reading.makeDurable(height);
+  }
+  expect(world.nodes.faults()).toEqual([]);
+});
 
-  it('opens a stream again that owes a block for longer than 8 s', async () => {
-    const { world, reading } = reads({ window: 10 }, 'a', 'b');
-    await reading.moveHead(101);
-    const owing = world.node('a');
-    // Slow as it is, it owes none of these for so long.
-    for (const head of range(102, 105)) {
-      owing.silent = true;
-      await reading.moveHead(head, 2_500);
-      owing.silent = false;
-      owing.poke();
-      await world.clock.settle();
-    }
-    expect(world.streamReopens.counts).toEqual({});
+it('streams: opens a stream again that owes a block for longer than 8 s', async () => {
+  const { world, reading } = reads({ window: 10 }, 'a', 'b');
+  await reading.moveHead(101);
+  const owing = world.node('a');
+  // Slow as it is, it owes none of these for so long.
+  for (const head of range(102, 105)) {
     owing.silent = true;
-    await reading.moveHead(107);
-    const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 107);
-    expect(tookMs).toBeLessThanOrEqual(10_000);
-    expect(world.nodes.faults()).toEqual(['a stale']);
-    expect(world.streamReopens.counts).toEqual({ 'blocks stale': 1 });
-  });
-
-  it('leaves a stream that delivers, and more slowly than the chain grows', async () => {
-    const { world, reading } = reads({ window: 500 }, 'a');
-    const node = world.node('a');
-    await reading.moveHead(101);
-    let streamed = 101;
-    node.says = (method, height) => (method === stream && height > streamed ? 'hang' : undefined);
-    // Four blocks for each one that the stream brings.
-    for (let step = 1; step <= 30; step += 1) {
-      await reading.moveHead(101 + 4 * step, 2_500);
-      streamed += 1;
-      node.poke();
-    }
+    await reading.moveHead(head, 2_500);
+    owing.silent = false;
+    owing.poke();
     await world.clock.settle();
-    expect(reading.blocks.head()).toBe(reading.head);
-    expect(world.streamReopens.counts).toEqual({ 'blocks lagging': 1 });
-    expect(world.nodes.faults()).toEqual(['a stale']);
-  });
+  }
+  expect(world.streamReopens.counts).toEqual({});
+  owing.silent = true;
+  await reading.moveHead(107);
+  const tookMs = await world.clock.advanceUntil(() => reading.blocks.head() === 107);
+  expect(tookMs).toBeLessThanOrEqual(10_000);
+  expect(world.nodes.faults()).toEqual(['a stale']);
+  expect(world.streamReopens.counts).toEqual({ 'blocks stale': 1 });
+});
 
-  it('forgives a node that gave up on a stream which was paused for long', async () => {
-    const { world, reading } = reads({ window: 2 }, 'a');
-    await reading.moveHead(110, 60_000);
-    world.node('a').failsOnce.set(103, 'deadline');
-    await reading.makeDurable(102);
-    expect(reading.linked()).toEqual([103, 104]);
-    expect(world.nodes.faults()).toEqual([]);
-    expect(world.streamReopens.counts).toEqual({ 'blocks deadline': 1 });
-  });
+it('streams: leaves a stream that delivers, and more slowly than the chain grows', async () => {
+  const { world, reading } = reads({ window: 500 }, 'a');
+  const node = world.node('a');
+  await reading.moveHead(101);
+  let streamed = 101;
+  node.says = (method, height) => (method === stream && height > streamed ? 'hang' : undefined);
+  // Four blocks for each one that the stream brings.
+  for (let step = 1; step <= 30; step += 1) {
+    await reading.moveHead(101 + 4 * step, 2_500);
+    streamed += 1;
+    node.poke();
+  }
+  await world.clock.settle();
+  expect(reading.blocks.head()).toBe(reading.head);
+  expect(world.streamReopens.counts).toEqual({ 'blocks lagging': 1 });
+  expect(world.nodes.faults()).toEqual(['a stale']);
+});
+
+it('streams: forgives a node that gave up on a stream which was paused for long', async () => {
+  const { world, reading } = reads({ window: 2 }, 'a');
+  await reading.moveHead(110, 60_000);
+  world.node('a').failsOnce.set(103, 'deadline');
+  await reading.makeDurable(102);
+  expect(reading.linked()).toEqual([103, 104]);
+  expect(world.nodes.faults()).toEqual([]);
+  expect(world.streamReopens.counts).toEqual({ 'blocks deadline': 1 });
 });
 
 /** A world whose nodes deliver no block by stream, in this way, and all of them by call. */
@@ -183,72 +181,70 @@ it('where one way fails: asks at once when it is told that a node answers again'
   expect(reading.blocks.head()).toBe(105);
 });
 
-describe('what holds up the next block', () => {
-  it('is each node with its words, how often and since when', async () => {
-    const { world, reading } = reads({ window: 5 }, 'a', 'b');
-    for (const node of world.nodes.all) node.odd.set(101, 'internal');
-    await reading.moveHead(103, 10_000);
-    const held = reading.blocks.heldUpBy();
-    expect(held).toMatchObject({ height: 101, isUnserved: false });
-    expect(held?.troubles.map(({ node, kind, sinceMs }) => [node, kind, sinceMs < 1_000])).toEqual([
-      ['a', 'refused', true],
-      ['b', 'refused', true],
-    ]);
-    expect(held?.troubles[0]?.count).toBeGreaterThan(2);
-    for (const node of world.nodes.all) node.odd.clear();
-    await world.clock.advance(15_000);
-    expect(reading.blocks.heldUpBy()).toBeUndefined();
-  });
+it('what holds up the next block is each node with its words, how often and since when', async () => {
+  const { world, reading } = reads({ window: 5 }, 'a', 'b');
+  for (const node of world.nodes.all) node.odd.set(101, 'internal');
+  await reading.moveHead(103, 10_000);
+  const held = reading.blocks.heldUpBy();
+  expect(held).toMatchObject({ height: 101, isUnserved: false });
+  expect(held?.troubles.map(({ node, kind, sinceMs }) => [node, kind, sinceMs < 1_000])).toEqual([
+    ['a', 'refused', true],
+    ['b', 'refused', true],
+  ]);
+  expect(held?.troubles[0]?.count).toBeGreaterThan(2);
+  for (const node of world.nodes.all) node.odd.clear();
+  await world.clock.advance(15_000);
+  expect(reading.blocks.heldUpBy()).toBeUndefined();
+});
 
-  it.each<[string, (world: World) => unknown, number, object]>([
-    [
-      'silence, from the third second on',
-      (world) => world.node('a').odd.set(101, 'hang'),
-      3_000,
-      { troubles: [{ node: 'a', method: stream, kind: 'unreachable', count: 0 }] },
-    ],
-    [
-      'a node that does not learn of it, from the fifth second on',
-      (world) => world.node('a').odd.set(101, 'not_found'),
-      6_000,
-      { troubles: [{ node: 'a', kind: 'denied' }] },
-    ],
-  ])('is %s', async (_, prepare, ms, held) => {
-    const { world, reading } = reads({ window: 5 }, 'a');
-    prepare(world);
-    await reading.moveHead(103, ms);
-    expect(reading.blocks.heldUpBy()).toMatchObject(held);
-  });
+it.each<[string, (world: World) => unknown, number, object]>([
+  [
+    'silence, from the third second on',
+    (world) => world.node('a').odd.set(101, 'hang'),
+    3_000,
+    { troubles: [{ node: 'a', method: stream, kind: 'unreachable', count: 0 }] },
+  ],
+  [
+    'a node that does not learn of it, from the fifth second on',
+    (world) => world.node('a').odd.set(101, 'not_found'),
+    6_000,
+    { troubles: [{ node: 'a', kind: 'denied' }] },
+  ],
+])('what holds up the next block is %s', async (_, prepare, ms, held) => {
+  const { world, reading } = reads({ window: 5 }, 'a');
+  prepare(world);
+  await reading.moveHead(103, ms);
+  expect(reading.blocks.heldUpBy()).toMatchObject(held);
+});
 
-  it('is not a node that learns of it a moment later, while another has no answer', async () => {
-    const { world, reading } = reads({ window: 5 }, 'late', 'mute');
-    world.node('late').failsOnce.set(101, 'not_found');
-    world.node('mute').odd.set(101, 'hang');
-    await reading.moveHead(103, 4_500);
-    expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'mute', kind: 'unreachable' }]);
-    await world.clock.advance(1_500);
-    expect(reading.linked()).toEqual(range(101, 103));
-  });
+it('what holds up the next block is not a node that learns of it a moment later, while another has no answer', async () => {
+  const { world, reading } = reads({ window: 5 }, 'late', 'mute');
+  world.node('late').failsOnce.set(101, 'not_found');
+  world.node('mute').odd.set(101, 'hang');
+  await reading.moveHead(103, 4_500);
+  expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'mute', kind: 'unreachable' }]);
+  await world.clock.advance(1_500);
+  expect(reading.linked()).toEqual(range(101, 103));
+});
 
-  it.each([
-    ['other height', 'sent a block of height 102 for height 101'],
-    ['orphan', 'sent block 101 off the finalized chain'],
-    ['parent', 'sent block 101, which does not follow block 100'],
-  ] as const)('is what a node sends that is wrong: %s', async (kind, said) => {
-    const { world, reading } = reads({ window: 5 }, 'a');
-    const block = {
-      'other height': world.chain.block(102),
-      orphan: world.chain.block(101),
-      parent: world.chain.fork('fork', 90).block(101),
-    }[kind];
-    const status = kind === 'orphan' ? 'unknown' : 'finalized';
-    world.node('a').odd.set(101, { block, status });
-    await reading.moveHead(103, 10_000);
-    expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'invalid', said }]);
-    // It is told once, however often it is sent.
-    const refused = world.logger.of('warn').filter(({ message }) => message === 'a block was refused');
-    expect(refused.length).toBeLessThanOrEqual(1);
-  });
+it.each([
+  ['other height', 'sent a block of height 102 for height 101'],
+  ['orphan', 'sent block 101 off the finalized chain'],
+  ['parent', 'sent block 101, which does not follow block 100'],
+] as const)('what holds up the next block is what a node sends that is wrong: %s', async (kind, said) => {
+  const { world, reading } = reads({ window: 5 }, 'a');
+  const block = {
+    'other height': world.chain.block(102),
+    orphan: world.chain.block(101),
+    parent: world.chain.fork('fork', 90).block(101),
+  }[kind];
+  const status = kind === 'orphan' ? 'unknown' : 'finalized';
+  world.node('a').odd.set(101, { block, status });
+  await reading.moveHead(103, 10_000);
+  expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([{ node: 'a', kind: 'invalid', said }]);
+  // It is told once, however often it is sent.
+  const refused = world.logger.of('warn').filter(({ message }) => message === 'a block was refused');
+  expect(refused.length).toBeLessThanOrEqual(1);
 });
 
 it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {

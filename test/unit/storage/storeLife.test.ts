@@ -1,6 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, StorageError, type Database } from '../../../src/storage/index.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
@@ -260,39 +260,40 @@ it('a rewind that overtakes a read has it find nothing, which is no damage', asy
   await store.close();
 });
 
-describe('blocks above the watermark', () => {
-  const MAX_ABOVE = 4096;
-  // No one of them is the parent of another: nothing is asserted of neighbours that are not there.
-  const spaced = Array.from({ length: MAX_ABOVE + 1 }, (_, index) =>
-    makeBlock(3 + 2 * index, chain[0]!.block.id, []),
-  );
+const MAX_ABOVE = 4096;
+// No one of them is the parent of another: nothing is asserted of neighbours that are not there.
+const spaced = Array.from({ length: MAX_ABOVE + 1 }, (_, index) =>
+  makeBlock(3 + 2 * index, chain[0]!.block.id, []),
+);
 
-  it('are bounded, at the commit and at the open', async () => {
-    const path = await freshPath();
-    const store = await filled(chain.slice(0, 1), path);
-    const tooMany = store.commit({ blocks: spaced, latestIndexedHeight: 1 });
-    await expect(tooMany).rejects.toThrow('more than 4096 blocks would be above the watermark');
-    await store.commit({ blocks: spaced.slice(0, MAX_ABOVE), latestIndexedHeight: 1 });
-    await store.close();
-    const again = await open(path);
-    expect(again.blocksAboveWatermark()).toHaveLength(MAX_ABOVE);
-    await again.close();
+it('blocks above the watermark are bounded, at the commit and at the open', async () => {
+  const path = await freshPath();
+  const store = await filled(chain.slice(0, 1), path);
+  const tooMany = store.commit({ blocks: spaced, latestIndexedHeight: 1 });
+  await expect(tooMany).rejects.toThrow('more than 4096 blocks would be above the watermark');
+  await store.commit({ blocks: spaced.slice(0, MAX_ABOVE), latestIndexedHeight: 1 });
+  await store.close();
+  const again = await open(path);
+  expect(again.blocksAboveWatermark()).toHaveLength(MAX_ABOVE);
+  await again.close();
 
-    const other = await freshPath();
-    await (await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0)).close();
-    const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
-    await withRawDatabase(path, async (database) => {
-      for (const [key, value] of records) await database.put(key, value);
-    });
-    const error = fault('corrupt', 'more than 4096 blocks are stored above height 1');
-    await expect(open(path)).rejects.toMatchObject(error);
+  const other = await freshPath();
+  await (await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0)).close();
+  const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
+  await withRawDatabase(path, async (database) => {
+    for (const [key, value] of records) await database.put(key, value);
   });
+  const error = fault('corrupt', 'more than 4096 blocks are stored above height 1');
+  await expect(open(path)).rejects.toMatchObject(error);
+});
 
-  it.each<[number[], number]>([
-    [[3], 2],
-    [[2], 1],
-    [[3, 2, 1], 0],
-  ])('that are damaged are taken back before anything is committed: %j', async (damaged, latest) => {
+it.each<[number[], number]>([
+  [[3], 2],
+  [[2], 1],
+  [[3, 2, 1], 0],
+])(
+  'blocks above the watermark that are damaged are taken back before anything is committed: %j',
+  async (damaged, latest) => {
     const path = await freshPath();
     const store = await filled(chain.slice(0, 2), path);
     await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 2 });
@@ -308,8 +309,8 @@ describe('blocks above the watermark', () => {
     expect([again.latestIndexedHeight(), again.blocksAboveWatermark()]).toEqual([latest, []]);
     await again.commit(batch);
     expect(await digestOf(again)).toBe(await digestOf(await filled(chain.slice(0, latest + 1))));
-  });
-});
+  },
+);
 
 it('a batch of many large blocks lets others have their turn, one of a few small ones does not', async () => {
   let turns = 0;
