@@ -38,6 +38,4 @@ function scaledSeconds(count: string, unit: string): number {
   return Math.round((Number(count) * UNITS[unit as keyof typeof UNITS]) / FACTOR);
 }
 
-function atLeast(seconds: number): number {
-  return Math.max(MIN_RANGE_SECONDS, seconds);
-}
+const atLeast = (seconds: number): number => Math.max(MIN_RANGE_SECONDS, seconds);

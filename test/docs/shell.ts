@@ -46,9 +46,7 @@ export function shellLines(page: MarkdownPage): ShellLine[] {
   return [...inFences, ...inText];
 }
 
-function isKnown(text: string): boolean {
-  return programs.some((program) => text.startsWith(`${program} `));
-}
+const isKnown = (text: string): boolean => programs.some((program) => text.startsWith(`${program} `));
 
 /** The commands of a line: what stands between `|`, `;`, `&&` and `||`, without assignments before and redirections behind. */
 export function commandsIn(text: string): string[][] {

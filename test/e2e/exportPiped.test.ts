@@ -31,9 +31,7 @@ async function loaded(database: string): Promise<string[]> {
   return stdout.trimEnd().split('\n');
 }
 
-function withoutClosing(text: string): string {
-  return text.trimEnd().split('\n').slice(0, -1).join('\n');
-}
+const withoutClosing = (text: string): string => text.trimEnd().split('\n').slice(0, -1).join('\n');
 
 async function newest(database: string): Promise<number> {
   const { stdout } = await run('python3', ['docs/examples/load.py', database, 'begin'], { cwd: root });

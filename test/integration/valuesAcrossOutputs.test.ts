@@ -251,6 +251,4 @@ function only(value: Value): Value {
   return Object.fromEntries(names.map((name) => [name, value[name]])) as unknown as Value;
 }
 
-function padded(height: number): string {
-  return String(height).padStart(12, '0');
-}
+const padded = (height: number): string => String(height).padStart(12, '0');

@@ -213,9 +213,7 @@ describe('a file that was cut', () => {
     expect(readFileSync(path)).toEqual(bytes());
   });
 
-  function lastBlock(): Buffer {
-    return whole.subarray(whole.lastIndexOf('{"kind":"block"'));
-  }
+  const lastBlock = (): Buffer => whole.subarray(whole.lastIndexOf('{"kind":"block"'));
 
   function withoutOneTransaction(): Buffer {
     const at = whole.indexOf('{"kind":"transaction"');

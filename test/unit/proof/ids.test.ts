@@ -14,9 +14,7 @@ const CHAIN = 'flow-mainnet';
 const vectors = { 'v0.42': blockVector('v0.42'), 'v0.51': blockVector('v0.51') };
 const recorded = recordedBlocks();
 
-function prove(message: Uint8Array, chainId = CHAIN): Proving {
-  return new BlockProver({ chainId }).prove(message);
-}
+const prove = (message: Uint8Array, chainId = CHAIN): Proving => new BlockProver({ chainId }).prove(message);
 
 function proven(message: Uint8Array, chainId = CHAIN): Extract<Proving, { kind: 'proven' }> {
   const proving = prove(message, chainId);

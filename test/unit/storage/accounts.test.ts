@@ -21,7 +21,6 @@ async function begun(isOn: boolean): Promise<{ database: MemoryDatabase; store: 
 }
 
 const blocksUpTo = (from: number, to: number) => chain.slice(from - FIRST, to - FIRST + 1);
-
 const commitUpTo = (store: LevelIndexStore, height: number) => commitThrough(store, chain, height);
 
 async function whole(isOn: boolean) {
@@ -290,6 +289,4 @@ it('is the same store whatever happens on the way', { timeout: 120_000 }, async 
 class Crash extends Error {}
 
 let along: Promise<string> | undefined;
-function builtAlong(): Promise<string> {
-  return (along ??= whole(true).then(({ store }) => digestOf(store)));
-}
+const builtAlong = (): Promise<string> => (along ??= whole(true).then(({ store }) => digestOf(store)));
