@@ -33,9 +33,8 @@ export function shellLines(page: MarkdownPage): ShellLine[] {
       const [, command = '', comment = ''] = /^(.*?)(?:(?:^|\s+)# ?(.*))?$/.exec(joined + written) ?? [];
       joined = '';
       const isCommand = isShell ? command.trim() !== '' : isKnown(command) && !command.startsWith('node ');
-      if (isCommand) {
+      if (isCommand)
         lines.push({ file: page.file, line: line + index, text: command.trim(), comment, isInline: false });
-      }
     }
     return lines;
   });

@@ -66,9 +66,8 @@ it.runIf(hasPython)(
       chain: new ChainGenerator({ seed, rootHeight: FIRST }),
       dataDir: scratchDirectory(),
     }));
-    for (const { chain, dataDir } of stores) {
+    for (const { chain, dataDir } of stores)
       await writeReferenceStore(dataDir, blocksOf(chain, FIRST, last), { chainId: chain.chainId });
-    }
     const database = join(scratchDirectory(), 'flow.db');
     const load = (input: string): number | null =>
       spawnSync('python3', ['docs/examples/load.py', database], { cwd: root, input }).status;

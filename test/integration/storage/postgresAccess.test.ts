@@ -71,9 +71,8 @@ it('behind TLS is used where its certificate is confirmed, for the host as well 
   const { byAddress, named } = await encrypted();
   const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
   await expect(full).rejects.toMatchObject({ kind: 'permission' });
-  for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`]) {
+  for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`])
     expect((await opening(`${way}&sslrootcert=${certificate}`)).trouble()).toBeUndefined();
-  }
 });
 
 it.each([
