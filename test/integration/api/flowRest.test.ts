@@ -172,6 +172,10 @@ describe('the transactions of a block', () => {
     const ids = [...transactionIds(blockAt(102), 0), ...transactionIds(blockAt(102), 2)];
     const alone = await Promise.all(ids.map(async (id) => (await served.get(`/v1/transactions/${id}`)).body));
     expect(body).toEqual(alone);
+    expect(alone[0]).toMatchObject({
+      _expandable: { result: `/v1/transaction_results/${ids[0]}` },
+      payload_signatures: [expect.not.objectContaining({ extension_data: '' })],
+    });
     expect((await served.get(`/v1/transactions?block_id=${idAt(103)}`)).body).toEqual([]);
     const selected = await served.get(`/v1/transactions?block_id=${idAt(102)}&select=id`);
     expect(selected.body).toEqual(ids.map((id) => ({ id })));

@@ -1,31 +1,8 @@
 import { expect, it } from 'vitest';
-import { restBlock, restTransaction } from '../../../src/api/json.js';
+import { restBlock } from '../../../src/api/json.js';
 import { selectFields } from '../../../src/api/rest/flowRoutes.js';
-import { encodeBlock, encodeTransaction, toIdentifier, transactionId } from '../../../src/flow/index.js';
-import { idOf, transactionWith } from '../../support/smallChain.js';
-
-const base64 = (text: string): string => Buffer.from(text).toString('base64');
-
-it("Flow's form of a transaction has exactly these fields", () => {
-  const wire = encodeTransaction(transactionWith());
-  const id = toIdentifier(transactionId(wire));
-  expect(restTransaction(id, wire)).toEqual({
-    id,
-    script: base64('transaction { execute { log("hello") } }'),
-    arguments: [base64('{"type":"UInt8","value":"1"}\n')],
-    reference_block_id: 'ab'.repeat(32),
-    gas_limit: '9999',
-    payer: 'f8d6e0586b0a20c7',
-    proposal_key: { address: 'f8d6e0586b0a20c7', key_index: '3', sequence_number: '42' },
-    authorizers: ['f8d6e0586b0a20c7', '01cf0e2f2f715450'],
-    payload_signatures: [{ address: '01cf0e2f2f715450', key_index: '0', signature: base64('first') }],
-    envelope_signatures: [
-      { address: 'f8d6e0586b0a20c7', key_index: '3', signature: base64('second'), extension_data: 'AQID' },
-    ],
-    _expandable: { result: `/v1/transaction_results/${id}` },
-    _links: { _self: `/v1/transactions/${id}` },
-  });
-});
+import { encodeBlock } from '../../../src/flow/index.js';
+import { idOf } from '../../support/smallChain.js';
 
 it("Flow's form of a block has an empty signature where the block carries none", () => {
   const bare = { id: idOf('a'), parentId: idOf('b'), height: 1, guarantees: [], signatures: [] };
