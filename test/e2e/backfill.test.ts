@@ -9,11 +9,7 @@ const SEALED_LAG = 2;
 
 it('is filled in while the tip is followed, through kill -9, to the store of a straight run', async () => {
   const devnet = await devnetForTest({
-    seed: 11,
-    profile: 'mainnet',
-    startHead: HISTORY,
-    sealedLag: SEALED_LAG,
-    blockIntervalMs: 500,
+    ...{ seed: 11, profile: 'mainnet', startHead: HISTORY, sealedLag: SEALED_LAG, blockIntervalMs: 500 },
   });
   const dataDir = scratchDirectory();
   const start = (...flags: string[]): string[] =>

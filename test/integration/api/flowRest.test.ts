@@ -209,13 +209,8 @@ it('/v1/network/parameters and /v1/node_version_info say which chain is indexed,
   const served = await ServedChain.start(chain, { sealed: SEALED }, { spork });
   expect((await served.get('/v1/network/parameters')).body).toEqual({ chain_id: 'flow-localnet' });
   expect((await served.get('/v1/node_version_info')).body).toEqual({
-    semver: 'v0.1.0',
-    commit: '',
-    spork_id: spork.sporkId,
-    protocol_version: '0',
-    protocol_state_version: '0',
-    spork_root_block_height: '90',
-    node_root_block_height: '100',
+    ...{ semver: 'v0.1.0', commit: '', spork_id: spork.sporkId, protocol_version: '0' },
+    ...{ protocol_state_version: '0', spork_root_block_height: '90', node_root_block_height: '100' },
     compatible_range: { start_height: '100', end_height: '109' },
   });
 });

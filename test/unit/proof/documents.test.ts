@@ -15,10 +15,7 @@ const BLOCK = 50;
 /** The last header holds the certificate for the one before. */
 const LAST = 56;
 const chain = new ChainGenerator({
-  hashedIds: true,
-  rootHeight: ROOT,
-  certifiedFrom: LAST,
-  minorityFrom: LAST + 1,
+  ...{ hashedIds: true, rootHeight: ROOT, certifiedFrom: LAST, minorityFrom: LAST + 1 },
 });
 const prover = new BlockProver({ chainId: chain.chainId });
 const hasher = new BlockHasher();
