@@ -144,7 +144,7 @@ export const maxLines = {
   'src/access': 5_530,
   'src/api': 9_801,
   'src/app': 7_020,
-  'src/cli': 4_246,
+  'src/cli': 4_243,
   'src/collections': 3_724,
   'src/config': 1_121,
   'src/devnet': 4_911,
@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 11_921,
   'src/main.ts': 261,
-  test: 60_917,
+  test: 60_273,
 };
 
 const packageHomes = {

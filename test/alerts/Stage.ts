@@ -176,6 +176,4 @@ export function demandRoot(): void {
   demand(process.getuid?.() === 0, 'only root can mount and freeze a disk');
 }
 
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
-}
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));

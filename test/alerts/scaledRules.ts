@@ -20,9 +20,8 @@ export function scaledRules(file: RuleFile): RuleFile {
 
 function scaled(rule: AlertRule): AlertRule {
   const [shipped, replaced] = numbers[rule.alert] ?? [];
-  if (shipped !== undefined && rule.expr.split(shipped).length !== 2) {
+  if (shipped !== undefined && rule.expr.split(shipped).length !== 2)
     throw new Error(`${rule.alert} has no ${shipped}: see test/alerts/scaledRules.ts`);
-  }
   const expr = rule.expr
     .replace(shipped ?? '', replaced ?? '')
     .replace(
@@ -38,6 +37,4 @@ function scaledSeconds(count: string, unit: string): number {
   return Math.round((Number(count) * UNITS[unit as keyof typeof UNITS]) / FACTOR);
 }
 
-function atLeast(seconds: number): number {
-  return Math.max(MIN_RANGE_SECONDS, seconds);
-}
+const atLeast = (seconds: number): number => Math.max(MIN_RANGE_SECONDS, seconds);

@@ -164,6 +164,4 @@ export class Cluster {
   }
 }
 
-function tail(text: string): string {
-  return text.slice(-600);
-}
+const tail = (text: string): string => text.slice(-600);

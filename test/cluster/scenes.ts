@@ -196,6 +196,4 @@ const told: Readonly<Record<string, Omit<Scene, 'name'>>> = {
 
 export const scenes: readonly Scene[] = Object.entries(told).map(([name, scene]) => ({ name, ...scene }));
 
-function seconds(ms: number): string {
-  return `${(ms / 1_000).toFixed(1)} s`;
-}
+const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;

@@ -123,6 +123,4 @@ async function verify(path: string): Promise<void> {
   demand(damage === undefined, `verify finds ${report.damageCount} damages, first: ${damage?.message ?? ''}`);
 }
 
-function hex(key: Uint8Array): string {
-  return Buffer.from(key).toString('hex');
-}
+const hex = (key: Uint8Array): string => Buffer.from(key).toString('hex');

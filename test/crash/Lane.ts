@@ -249,6 +249,4 @@ function heightsOfCollections({ chain }: DevnetHandle): Map<string, number[]> {
   return heights;
 }
 
-function scratch(): string {
-  return mkdtempSync(join(tmpdir(), 'fci-crash-'));
-}
+const scratch = (): string => mkdtempSync(join(tmpdir(), 'fci-crash-'));

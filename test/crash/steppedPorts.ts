@@ -60,9 +60,7 @@ export function steppedChannel(steps: Steps): OpenChannel {
   };
 }
 
-function subjectOf(path: string): string {
-  return SUBJECTS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
-}
+const subjectOf = (path: string): string => SUBJECTS.find(([pattern]) => pattern.test(path))?.[1] ?? 'other';
 
 /** The log, whose constant messages name the steps that no other port sees. */
 export function steppedLogger(steps: Steps): typeof createLogger {

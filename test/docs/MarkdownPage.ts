@@ -92,6 +92,4 @@ export class MarkdownPage {
   }
 }
 
-function lineAt(text: string, index: number): number {
-  return text.slice(0, index).split('\n').length;
-}
+const lineAt = (text: string, index: number): number => text.slice(0, index).split('\n').length;

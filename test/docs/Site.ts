@@ -32,9 +32,7 @@ export class Site {
   }
 }
 
-export function builtPath(file: string): string {
-  return sitePath(file).replace(/\.md$/, '.html');
-}
+export const builtPath = (file: string): string => sitePath(file).replace(/\.md$/, '.html');
 
 function pageOf(path: string, html: string) {
   const [, content = ''] = /<main[^>]*>(.*?)<\/main>/s.exec(html) ?? [];

@@ -44,9 +44,8 @@ async function complaintsAgainstCommand(words: readonly string[]): Promise<strin
   const [program = '', ...rest] = words;
   const [first = ''] = rest;
   if (program === 'npx' && first === PROGRAM) return complaintsAgainstCommand(rest);
-  if (program === 'npx' && first === 'vitest') {
+  if (program === 'npx' && first === 'vitest')
     return complaintsAgainstPaths(rest.filter((word) => word.startsWith('test/')));
-  }
   if (program === 'npx' && first === 'tsx') return complaintsAgainstFile(rest[1] ?? '', rest.slice(2));
   if (program === 'npm') return complaintsAgainstNpm(rest);
   // The debugger of Node.js.

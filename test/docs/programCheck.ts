@@ -18,9 +18,8 @@ export async function complaintAgainst(words: readonly string[]): Promise<string
   if (help.exit !== 'done') return help.message;
   const [, positionals = ''] = /^usage: \S+ \S+ (\S+)/.exec(help.out) ?? [];
   const known = /^[a-z]+(\|[a-z]+)+$/.test(positionals) ? positionals.split('|') : [];
-  if (known.length > 0 && first !== undefined && !first.startsWith('-') && !known.includes(first)) {
+  if (known.length > 0 && first !== undefined && !first.startsWith('-') && !known.includes(first))
     return `${name} knows ${known.join(', ')}, not ${first}`;
-  }
   if (name === 'start') {
     const flags = args.slice(1).map((arg, index, all) => (all[index - 1] === '--config' ? CONFIG : arg));
     const checked = await runInProcess(['config', 'check', ...flags]);

@@ -33,9 +33,8 @@ export function shellLines(page: MarkdownPage): ShellLine[] {
       const [, command = '', comment = ''] = /^(.*?)(?:(?:^|\s+)# ?(.*))?$/.exec(joined + written) ?? [];
       joined = '';
       const isCommand = isShell ? command.trim() !== '' : isKnown(command) && !command.startsWith('node ');
-      if (isCommand) {
+      if (isCommand)
         lines.push({ file: page.file, line: line + index, text: command.trim(), comment, isInline: false });
-      }
     }
     return lines;
   });
@@ -46,9 +45,7 @@ export function shellLines(page: MarkdownPage): ShellLine[] {
   return [...inFences, ...inText];
 }
 
-function isKnown(text: string): boolean {
-  return programs.some((program) => text.startsWith(`${program} `));
-}
+const isKnown = (text: string): boolean => programs.some((program) => text.startsWith(`${program} `));
 
 /** The commands of a line: what stands between `|`, `;`, `&&` and `||`, without assignments before and redirections behind. */
 export function commandsIn(text: string): string[][] {

@@ -25,9 +25,8 @@ it('copies of a store are made under a running daemon, hold whole blocks, grow o
   // As a shell takes it.
   const [, words = ''] = /"flow-collection-indexer (verify .*)" checks every block/.exec(done.stdout) ?? [];
   const typed = execFileSync('sh', ['-c', `printf '%s\\n' ${words}`], { encoding: 'utf8' });
-  for (const verify of [['verify', ...storeFlags(first)], typed.trimEnd().split('\n')]) {
+  for (const verify of [['verify', ...storeFlags(first)], typed.trimEnd().split('\n')])
     expect(await runCommand(verify)).toMatchObject(answered('no damage'));
-  }
   // Tables are shared with the store: a copy costs hardly any space.
   const tables = readdirSync(storePath(last)).filter((name) => name.endsWith('.ldb'));
   expect(tables.some((name) => statSync(join(storePath(last), name)).nlink > 1)).toBe(true);

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { Lane } from '../crash/Lane.js';
 import { play } from '../crash/stories.js';
 
@@ -8,14 +8,12 @@ const sample: readonly (readonly [name: string, seed: number])[] = [
   ['anew.called', 1],
 ];
 
-describe('a process that is killed', () => {
-  let lane: Lane;
-  beforeAll(async () => {
-    lane = await Lane.open();
-  });
-  afterAll(() => lane.close());
+let lane: Lane;
+beforeAll(async () => {
+  lane = await Lane.open();
+});
+afterAll(() => lane.close());
 
-  it.each(sample)('at %s loses nothing, and is made good by the next start', async (name, seed) => {
-    expect(await play(lane, name, seed)).toBe(1);
-  });
+it.each(sample)('at %s loses nothing, and is made good by the next start', async (name, seed) => {
+  expect(await play(lane, name, seed)).toBe(1);
 });

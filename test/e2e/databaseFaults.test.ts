@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { asAdmin, atEnd, devnetForTest, eventually, runCommand, runDaemonHere } from '../support/daemons.js';
 import { scratchDirectory, startArguments, startDaemon, usePostgres } from '../support/daemons.js';
 
@@ -41,70 +41,68 @@ const COMMANDS: readonly (readonly string[])[] = [
   ['workers'],
 ];
 
-describe('a database that says something else than what is asked', { timeout: 180_000 }, () => {
-  const postgres = usePostgres({ isOwn: true });
+const postgres = usePostgres({ isOwn: true });
 
-  const begin = async () => {
-    const devnet = await devnetForTest({ seed: 7, startHead: HEAD, paused: true, sealedLag: 0 });
-    const { url } = await postgres.home();
-    const start = (...flags: string[]): string[] =>
-      startArguments(devnet, scratchDirectory(), '--start-height', '0', ...flags);
-    return { devnet, start, url };
-  };
+const begin = async () => {
+  const devnet = await devnetForTest({ seed: 7, startHead: HEAD, paused: true, sealedLag: 0 });
+  const { url } = await postgres.home();
+  const start = (...flags: string[]): string[] =>
+    startArguments(devnet, scratchDirectory(), '--start-height', '0', ...flags);
+  return { devnet, start, url };
+};
 
-  it('is quoted by every command, which ends with 74', async () => {
-    const { start, url } = await begin();
-    const faults = await postgres.faultsBefore(url);
-    expect((await runDaemonHere([...start('--store', url), '--stop-height', String(HEAD)])).code).toBe(0);
-    const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', faults.url];
-    const migrate = ['migrate', '--network', 'devnet', '--from', faults.url, '--to', scratchDirectory()];
-    const commands = [...COMMANDS.map((command) => [...command, ...where]), migrate];
-    const doctor = ['doctor', ...start('--store', faults.url).slice(1)];
-    for (const [kind, code] of [
-      ['startup', 'XX000'],
-      ['statements', 'P0001'],
-    ] as const) {
-      faults.script = (request) => (request.kind === kind ? { code, message: 'not today' } : undefined);
-      const ran = await Promise.all([...commands, doctor].map((command) => runCommand(command)));
-      for (const [index, { code: exit, stderr, stdout }] of ran.entries()) {
-        const said = [stdout, stderr].join('');
-        expect([exit, said], commands[index]?.join(' ')).toEqual([
-          74,
-          expect.stringContaining(`not today [SQLSTATE ${code}]`),
-        ]);
-        expect(said).not.toMatch(/fault of the program|tries again|\n {4}at /);
-      }
+it('is quoted by every command, which ends with 74', async () => {
+  const { start, url } = await begin();
+  const faults = await postgres.faultsBefore(url);
+  expect((await runDaemonHere([...start('--store', url), '--stop-height', String(HEAD)])).code).toBe(0);
+  const where = ['--network', 'devnet', '--data-dir', scratchDirectory(), '--store', faults.url];
+  const migrate = ['migrate', '--network', 'devnet', '--from', faults.url, '--to', scratchDirectory()];
+  const commands = [...COMMANDS.map((command) => [...command, ...where]), migrate];
+  const doctor = ['doctor', ...start('--store', faults.url).slice(1)];
+  for (const [kind, code] of [
+    ['startup', 'XX000'],
+    ['statements', 'P0001'],
+  ] as const) {
+    faults.script = (request) => (request.kind === kind ? { code, message: 'not today' } : undefined);
+    const ran = await Promise.all([...commands, doctor].map((command) => runCommand(command)));
+    for (const [index, { code: exit, stderr, stdout }] of ran.entries()) {
+      const said = [stdout, stderr].join('');
+      expect([exit, said], commands[index]?.join(' ')).toEqual([
+        74,
+        expect.stringContaining(`not today [SQLSTATE ${code}]`),
+      ]);
+      expect(said).not.toMatch(/fault of the program|tries again|\n {4}at /);
     }
-  });
+  }
+});
 
-  it('because the password has changed, is asked again with that of the file', async () => {
-    const { devnet, start, url } = await begin();
-    if (postgres.server().machine === undefined) {
-      // Somebody else's server keeps its rules.
-      expect(process.env['PGURL']).toBeDefined();
-      return;
-    }
-    const role = await passwordRole(url, 'rotated', 'old-one');
-    const environment = { PGPASSFILE: role.passwordFile, NODE_PG_FORCE_NATIVE: '1' };
-    const daemon = await startDaemon(start('--store', role.url), environment);
-    await daemon.reaches(HEAD);
-    await asAdmin(
-      url,
-      `ALTER ROLE rotated PASSWORD 'new-one';
+it('because the password has changed, is asked again with that of the file', async () => {
+  const { devnet, start, url } = await begin();
+  if (postgres.server().machine === undefined) {
+    // Somebody else's server keeps its rules.
+    expect(process.env['PGURL']).toBeDefined();
+    return;
+  }
+  const role = await passwordRole(url, 'rotated', 'old-one');
+  const environment = { PGPASSFILE: role.passwordFile, NODE_PG_FORCE_NATIVE: '1' };
+  const daemon = await startDaemon(start('--store', role.url), environment);
+  await daemon.reaches(HEAD);
+  await asAdmin(
+    url,
+    `ALTER ROLE rotated PASSWORD 'new-one';
         SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'`,
-    );
-    devnet.node.head.advance(1);
-    await eventually(async () => {
-      const reasons = JSON.stringify(await daemon.reasons());
-      const named = ['password authentication failed', '28P01', 'PGPASSFILE', 'database_unreachable'];
-      return named.every((each) => reasons.includes(each));
-    });
-    for (let at = 0; at < 5; at += 1) expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
-    role.hold('new-one');
-    await daemon.reaches(HEAD + 1);
-    await daemon.ready();
-    expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
-    expect(await daemon.program.stop()).toBe(0);
-    expect(daemon.program.stdout + daemon.program.stderr).not.toMatch(/old-one|new-one/);
+  );
+  devnet.node.head.advance(1);
+  await eventually(async () => {
+    const reasons = JSON.stringify(await daemon.reasons());
+    const named = ['password authentication failed', '28P01', 'PGPASSFILE', 'database_unreachable'];
+    return named.every((each) => reasons.includes(each));
   });
+  for (let at = 0; at < 5; at += 1) expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
+  role.hold('new-one');
+  await daemon.reaches(HEAD + 1);
+  await daemon.ready();
+  expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
+  expect(await daemon.program.stop()).toBe(0);
+  expect(daemon.program.stdout + daemon.program.stderr).not.toMatch(/old-one|new-one/);
 });

@@ -20,11 +20,7 @@ function moreThanFree(): number {
 
 it('a disk that is nearly full pauses the live range and history alike, says so everywhere, serves what is there, stops in good order, and goes on by itself', async () => {
   const devnet = await devnetForTest({
-    seed: 12,
-    profile: 'mixed',
-    startHead: LOW,
-    paused: true,
-    sealedLag: 0,
+    ...{ seed: 12, profile: 'mixed', startHead: LOW, paused: true, sealedLag: 0 },
   });
   const dataDir = scratchDirectory();
   const bounds = ['--start-height', String(LOW - 5), '--stop-height', String(LOW)];

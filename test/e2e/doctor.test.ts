@@ -311,31 +311,29 @@ describe('doctor', () => {
   });
 });
 
-describe('doctor, where a database holds the index', () => {
-  const postgres = usePostgres();
+const postgres = usePostgres();
 
-  it('tells the server and what it holds, before and after', async () => {
-    const devnet = await node();
-    const { url } = await postgres.home({ isEmpty: true });
-    const start = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--store', url);
-    const before = await examined(start);
-    expect(before.code).toBe(0);
-    expect(before.saying('store', 'ok')).toMatch(/PostgreSQL \d+.*, in the clear, as .*; no index yet\./);
-    expect(await runDaemonHere([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
-    const after = await examined(start);
-    expect(after.saying('store', 'ok')).toMatch(new RegExp(`heights 0 to ${HEAD}, .* pg-boss schema \\d+`));
-    const daemon = await startDaemon(start);
-    daemon.program.child.kill('SIGSTOP');
-    const stopped = await examined(start);
-    const words = /^Process \d+ is the daemon of .*, and does not answer\..*-CONT/;
-    expect([stopped.code, stopped.saying('store', 'problem')]).toEqual([69, expect.stringMatching(words)]);
-    await daemon.program.stop('SIGKILL');
-    expect((await examined(start)).code).toBe(0);
-    const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
-    expect(nowhere.code).toBe(74);
-    expect(nowhere.saying('store', 'problem')).toContain('127.0.0.1:1');
-    const noReplica = await examined([...start, '--api-store', 'postgres://127.0.0.1:1/none']);
-    expect(noReplica.saying('store', 'problem')).toContain('127.0.0.1:1');
-    expect(noReplica.saying('store', 'ok')).toMatch(/heights 0 to/);
-  });
+it('doctor, where a database holds the index: tells the server and what it holds, before and after', async () => {
+  const devnet = await node();
+  const { url } = await postgres.home({ isEmpty: true });
+  const start = startArguments(devnet, scratchDirectory(), '--start-height', '0', '--store', url);
+  const before = await examined(start);
+  expect(before.code).toBe(0);
+  expect(before.saying('store', 'ok')).toMatch(/PostgreSQL \d+.*, in the clear, as .*; no index yet\./);
+  expect(await runDaemonHere([...start, '--stop-height', String(HEAD)])).toMatchObject({ code: 0 });
+  const after = await examined(start);
+  expect(after.saying('store', 'ok')).toMatch(new RegExp(`heights 0 to ${HEAD}, .* pg-boss schema \\d+`));
+  const daemon = await startDaemon(start);
+  daemon.program.child.kill('SIGSTOP');
+  const stopped = await examined(start);
+  const words = /^Process \d+ is the daemon of .*, and does not answer\..*-CONT/;
+  expect([stopped.code, stopped.saying('store', 'problem')]).toEqual([69, expect.stringMatching(words)]);
+  await daemon.program.stop('SIGKILL');
+  expect((await examined(start)).code).toBe(0);
+  const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
+  expect(nowhere.code).toBe(74);
+  expect(nowhere.saying('store', 'problem')).toContain('127.0.0.1:1');
+  const noReplica = await examined([...start, '--api-store', 'postgres://127.0.0.1:1/none']);
+  expect(noReplica.saying('store', 'problem')).toContain('127.0.0.1:1');
+  expect(noReplica.saying('store', 'ok')).toMatch(/heights 0 to/);
 });

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { blocksOf, devnetForTest, eventually, runCommand, scratchDirectory } from '../support/daemons.js';
 import { seededRandom, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
@@ -58,73 +58,71 @@ function digests(directory: string): Record<string, string> {
   );
 }
 
-describe('export', () => {
-  it('follows the chain through a daemon that is killed and started again, and is closed by a signal', async () => {
-    const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
-    const dataDir = scratchDirectory();
-    const args = startArguments(devnet, dataDir, '--start-height', 'root');
-    const killed = await startDaemon(args);
-    await killed.reaches(HEAD);
-    const [path, parts, atRest] = [within('followed.ndjson'), within('followed'), within('at-rest')];
-    const run = ['export', ...storeFlags(dataDir)];
-    const partitioned = [...run, '--format', 'csv', '--partition', '25', '--output'];
-    const follower = startProgram([...run, '--follow', '--output', path]);
-    const byPartition = startProgram([...partitioned, parts, '--follow']);
-    // A partition is written once it is whole.
-    await eventually(() => readTo(path) > 0 && partitionedTo(parts) === 149);
-    expect(await killed.program.stop('SIGKILL')).toBe('SIGKILL');
-    await follower.sees(/The daemon does not answer; waiting for it\./);
-    devnet.node.head.set(HEAD + 20);
-    // Another port: it is found by its record.
-    const daemon = await startDaemonHere(args);
-    await follower.sees(/The daemon answers again\./);
-    await eventually(() => readTo(path) >= HEAD + 20 && partitionedTo(parts) >= 174);
-    for (const each of [follower, byPartition]) expect(await each.stop('SIGINT')).toBe(0);
-    expect(closingOf(readFileSync(path, 'utf8'))).toMatchObject({
-      ...{ chain_id: 'flow-localnet', from: ROOT, to: HEAD + 20 },
-    });
-    // The store gives the same files.
-    expect(await daemon.program.stop()).toBe(0);
-    expect(await runCommand([...partitioned, atRest, '--to', '174'])).toMatchObject({ code: 0 });
-    expect(digests(parts)).toEqual(digests(atRest));
+it('follows the chain through a daemon that is killed and started again, and is closed by a signal', async () => {
+  const devnet = await devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0 });
+  const dataDir = scratchDirectory();
+  const args = startArguments(devnet, dataDir, '--start-height', 'root');
+  const killed = await startDaemon(args);
+  await killed.reaches(HEAD);
+  const [path, parts, atRest] = [within('followed.ndjson'), within('followed'), within('at-rest')];
+  const run = ['export', ...storeFlags(dataDir)];
+  const partitioned = [...run, '--format', 'csv', '--partition', '25', '--output'];
+  const follower = startProgram([...run, '--follow', '--output', path]);
+  const byPartition = startProgram([...partitioned, parts, '--follow']);
+  // A partition is written once it is whole.
+  await eventually(() => readTo(path) > 0 && partitionedTo(parts) === 149);
+  expect(await killed.program.stop('SIGKILL')).toBe('SIGKILL');
+  await follower.sees(/The daemon does not answer; waiting for it\./);
+  devnet.node.head.set(HEAD + 20);
+  // Another port: it is found by its record.
+  const daemon = await startDaemonHere(args);
+  await follower.sees(/The daemon answers again\./);
+  await eventually(() => readTo(path) >= HEAD + 20 && partitionedTo(parts) >= 174);
+  for (const each of [follower, byPartition]) expect(await each.stop('SIGINT')).toBe(0);
+  expect(closingOf(readFileSync(path, 'utf8'))).toMatchObject({
+    ...{ chain_id: 'flow-localnet', from: ROOT, to: HEAD + 20 },
   });
+  // The store gives the same files.
+  expect(await daemon.program.stop()).toBe(0);
+  expect(await runCommand([...partitioned, atRest, '--to', '174'])).toMatchObject({ code: 0 });
+  expect(digests(parts)).toEqual(digests(atRest));
+});
 
-  it('that is stopped before it is done ends by the signal, without a closing line', async () => {
-    const stuck = startProgram(['export', ...storeFlags(await filledDirectory()), '--quiet']);
-    const { child } = stuck;
-    await once(child.stdout!, 'data');
-    // Nobody takes the rest, which is more than a pipe holds.
-    child.stdout!.pause();
-    child.kill('SIGTERM');
-    await once(child, 'exit');
-    child.stdout!.resume();
-    expect(await stuck.exited).toBe('SIGTERM');
-    expect(stuck.stdout).not.toContain('"kind":"end"');
-    expect(stuck.stderr).toBe('');
-  });
+it('that is stopped before it is done ends by the signal, without a closing line', async () => {
+  const stuck = startProgram(['export', ...storeFlags(await filledDirectory()), '--quiet']);
+  const { child } = stuck;
+  await once(child.stdout!, 'data');
+  // Nobody takes the rest, which is more than a pipe holds.
+  child.stdout!.pause();
+  child.kill('SIGTERM');
+  await once(child, 'exit');
+  child.stdout!.resume();
+  expect(await stuck.exited).toBe('SIGTERM');
+  expect(stuck.stdout).not.toContain('"kind":"end"');
+  expect(stuck.stderr).toBe('');
+});
 
-  it('that is killed at any instant, and resumed, leaves what one in one go leaves', async () => {
-    const [whole, killed] = [within('whole'), within('killed')];
-    const flags = ['--format', 'parquet', '--partition', '10', '--to', String(LAST), '--quiet'];
-    const run = ['export', ...storeFlags(await filledDirectory()), ...flags, '--output'];
-    expect(await runCommand([...run, whole])).toMatchObject({ code: 0, stderr: '' });
+it('that is killed at any instant, and resumed, leaves what one in one go leaves', async () => {
+  const [whole, killed] = [within('whole'), within('killed')];
+  const flags = ['--format', 'parquet', '--partition', '10', '--to', String(LAST), '--quiet'];
+  const run = ['export', ...storeFlags(await filledDirectory()), ...flags, '--output'];
+  expect(await runCommand([...run, whole])).toMatchObject({ code: 0, stderr: '' });
 
-    const filesIn = (directory: string): number =>
-      existsSync(directory) ? readdirSync(directory, { recursive: true }).length : 0;
-    const random = seededRandom(5);
-    let survived = 0;
-    for (let kill = 0; kill < KILLS; kill += 1) {
-      const begun = filesIn(killed);
-      const program = startProgram([...run, killed, '--resume']);
-      let ended = false;
-      void program.exited.then(() => (ended = true));
-      // Some way into its work, wherever that happens to be.
-      const target = begun + 1 + Math.floor(random.next() * 20);
-      await eventually(() => ended || filesIn(killed) >= target);
-      if ((await program.stop('SIGKILL')) !== 'SIGKILL') survived += 1;
-    }
-    expect(survived).toBeLessThan(KILLS);
-    expect(await runCommand([...run, killed, '--resume'])).toMatchObject({ code: 0 });
-    expect(digests(killed)).toEqual(digests(whole));
-  });
+  const filesIn = (directory: string): number =>
+    existsSync(directory) ? readdirSync(directory, { recursive: true }).length : 0;
+  const random = seededRandom(5);
+  let survived = 0;
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const begun = filesIn(killed);
+    const program = startProgram([...run, killed, '--resume']);
+    let ended = false;
+    void program.exited.then(() => (ended = true));
+    // Some way into its work, wherever that happens to be.
+    const target = begun + 1 + Math.floor(random.next() * 20);
+    await eventually(() => ended || filesIn(killed) >= target);
+    if ((await program.stop('SIGKILL')) !== 'SIGKILL') survived += 1;
+  }
+  expect(survived).toBeLessThan(KILLS);
+  expect(await runCommand([...run, killed, '--resume'])).toMatchObject({ code: 0 });
+  expect(digests(killed)).toEqual(digests(whole));
 });

@@ -31,9 +31,7 @@ async function loaded(database: string): Promise<string[]> {
   return stdout.trimEnd().split('\n');
 }
 
-function withoutClosing(text: string): string {
-  return text.trimEnd().split('\n').slice(0, -1).join('\n');
-}
+const withoutClosing = (text: string): string => text.trimEnd().split('\n').slice(0, -1).join('\n');
 
 async function newest(database: string): Promise<number> {
   const { stdout } = await run('python3', ['docs/examples/load.py', database, 'begin'], { cwd: root });
@@ -68,9 +66,8 @@ it.runIf(hasPython)(
       chain: new ChainGenerator({ seed, rootHeight: FIRST }),
       dataDir: scratchDirectory(),
     }));
-    for (const { chain, dataDir } of stores) {
+    for (const { chain, dataDir } of stores)
       await writeReferenceStore(dataDir, blocksOf(chain, FIRST, last), { chainId: chain.chainId });
-    }
     const database = join(scratchDirectory(), 'flow.db');
     const load = (input: string): number | null =>
       spawnSync('python3', ['docs/examples/load.py', database], { cwd: root, input }).status;

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { demandOf, everyCell } from '../matrix/cells.js';
 import { isDisturbed, play, type CellResult } from '../matrix/play.js';
 
@@ -28,29 +28,27 @@ const AT_ONCE = 8;
 /** The whole suite runs beside them. */
 const PATIENCE = 3;
 
-describe('the fault matrix', () => {
-  const cells = everyCell();
+const cells = everyCell();
 
-  it('has a cell of each demand in its sample', () => {
-    const covered = new Set(cells.filter(({ name }) => sample.includes(name)).map(demandOf));
-    expect(covered).toEqual(new Set(cells.map(demandOf)));
-  });
-
-  it('goes on another way, or tells the right cause, and is well again after the fault', async () => {
-    const queue = [...sample];
-    const results: CellResult[] = [];
-    const played = new Map<string, number>();
-    const work = async (): Promise<void> => {
-      for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
-        const cell = cells.find((each) => each.name === name);
-        if (cell === undefined) throw new Error(`there is no cell ${name}`);
-        const result = await play(cell, { patience: PATIENCE });
-        if (isDisturbed(result, played)) queue.push(name);
-        else results.push(result);
-      }
-    };
-    await Promise.all(Array.from({ length: AT_ONCE }, work));
-    expect(results.filter(({ failures }) => failures.length > 0)).toEqual([]);
-    expect(results).toHaveLength(sample.length);
-  }, 420_000);
+it('has a cell of each demand in its sample', () => {
+  const covered = new Set(cells.filter(({ name }) => sample.includes(name)).map(demandOf));
+  expect(covered).toEqual(new Set(cells.map(demandOf)));
 });
+
+it('goes on another way, or tells the right cause, and is well again after the fault', async () => {
+  const queue = [...sample];
+  const results: CellResult[] = [];
+  const played = new Map<string, number>();
+  const work = async (): Promise<void> => {
+    for (let name = queue.shift(); name !== undefined; name = queue.shift()) {
+      const cell = cells.find((each) => each.name === name);
+      if (cell === undefined) throw new Error(`there is no cell ${name}`);
+      const result = await play(cell, { patience: PATIENCE });
+      if (isDisturbed(result, played)) queue.push(name);
+      else results.push(result);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  expect(results.filter(({ failures }) => failures.length > 0)).toEqual([]);
+  expect(results).toHaveLength(sample.length);
+}, 420_000);

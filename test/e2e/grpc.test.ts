@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { expect, it } from 'vitest';
 import packageJson from '../../package.json' with { type: 'json' };
-import { indexedHere, oddChain, probeOn, type Message } from '../support/daemons.js';
+import { indexedHere, oddChain, probeOn, transactionIdsOf, type Message } from '../support/daemons.js';
 
 const { version } = packageJson;
 const ROOT = 1_000;
@@ -9,18 +9,9 @@ const TOP = ROOT + 104;
 const SEALED_LAG = 7;
 
 const { options: chainOptions, chain, blocks } = oddChain(5, ROOT, TOP, 200_000);
-const collections = [...new Set(blocks.flatMap(({ collections: all }) => all.map(({ id }) => id)))];
-const transactions = [
-  ...new Set(
-    blocks.flatMap(({ collections: all }) =>
-      all.flatMap(({ transactionIds }) =>
-        Array.from({ length: transactionIds.length / 32 }, (_, index) =>
-          transactionIds.toString('hex', 32 * index, 32 * index + 32),
-        ),
-      ),
-    ),
-  ),
-];
+const all = blocks.flatMap((block) => block.collections);
+const collections = [...new Set(all.map(({ id }) => id))];
+const transactions = [...new Set(all.flatMap(transactionIdsOf))];
 /** Calls that are under way at once, to each of the two. */
 const AT_ONCE = 16;
 async function each<T>(all: readonly T[], compare: (one: T) => Promise<unknown>): Promise<void> {

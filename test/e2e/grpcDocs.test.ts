@@ -31,9 +31,8 @@ function commandsOf(script: string): string[][] {
   const recorder = `grpcurl() { printf '%s\\0' "$#" "$@"; }\n`;
   const words = execFileSync('bash', ['-eu', '-c', recorder + script], { encoding: 'utf8' }).split('\0');
   const commands: string[][] = [];
-  for (let at = 0; at < words.length - 1; at += Number(words[at]) + 1) {
+  for (let at = 0; at < words.length - 1; at += Number(words[at]) + 1)
     commands.push(words.slice(at + 1, at + 1 + Number(words[at])));
-  }
   return commands;
 }
 

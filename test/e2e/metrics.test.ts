@@ -178,10 +178,7 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
   // The limiter slows down from the pace that it had, so it had better have one.
   const limit: FaultRule = {
     method,
-    times: 1,
-    skip: distinctIds - 5,
-    fault: 'error',
-    code: 'RESOURCE_EXHAUSTED',
+    ...{ times: 1, skip: distinctIds - 5, fault: 'error', code: 'RESOURCE_EXHAUSTED' },
     message: 'rate limit reached',
   };
   // A node without streams is asked block by block, and tells the status of each.

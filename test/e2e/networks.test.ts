@@ -134,69 +134,65 @@ describe('one bad weather after the other', () => {
   );
 });
 
-describe('from the start', () => {
-  it('a certificate that has expired is not trusted; /readyz says so until there is a good one', async () => {
-    // The daemon knows both authorities: what is wrong is the date.
-    const authorities = join(scratchDirectory(), 'authorities.pem');
-    writeFileSync(authorities, ['localhost', 'expired'].map((name) => identity(name).cert).join('\n'));
-    const line = await lineOf({
-      ...{ identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
-      environment: { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
-    });
-    await line.daemon.reason(/certificate has expired/);
-    expect((await line.daemon.health('/readyz')).status).toBe(503);
-    expect(line.node.node.requests.count('GetNetworkParameters')).toBe(0);
-    await line.proxy.become({ kind: 'fair' }, identity('localhost'));
-    await recovers(line);
-    await proves(line);
+it('from the start a certificate that has expired is not trusted; /readyz says so until there is a good one', async () => {
+  // The daemon knows both authorities: what is wrong is the date.
+  const authorities = join(scratchDirectory(), 'authorities.pem');
+  writeFileSync(authorities, ['localhost', 'expired'].map((name) => identity(name).cert).join('\n'));
+  const line = await lineOf({
+    ...{ identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
+    environment: { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
   });
-
-  it('a name that does not resolve is said, and is found once it does', async () => {
-    const hosts = join(scratchDirectory(), 'hosts.json');
-    writeFileSync(hosts, JSON.stringify({}));
-    const stub = new URL('../support/stubbedNames.mjs', import.meta.url).href;
-    const environment = { NODE_OPTIONS: `--import=${stub}`, STUBBED_NAMES: hosts };
-    const line = await lineOf({ address: (port) => `node.test:${port}`, environment });
-    await line.daemon.reason(/Name resolution failed|ENOTFOUND/);
-    writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
-    await recovers(line);
-
-    // It goes again while the connection breaks: nobody can be called, until it is back.
-    writeFileSync(hosts, JSON.stringify({}));
-    await line.proxy.become({ kind: 'refused' });
-    line.node.node.head.advance(10);
-    await isMissed(line);
-    expect((await line.daemon.health('/livez')).status).toBe(200);
-    await line.proxy.become({ kind: 'fair' });
-    writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
-    await recovers(line);
-    await proves(line);
-  });
+  await line.daemon.reason(/certificate has expired/);
+  expect((await line.daemon.health('/readyz')).status).toBe(503);
+  expect(line.node.node.requests.count('GetNetworkParameters')).toBe(0);
+  await line.proxy.become({ kind: 'fair' }, identity('localhost'));
+  await recovers(line);
+  await proves(line);
 });
 
-describe('messages without end', () => {
-  /** Announces a message of a gigabyte and then sends it, as fast as it is taken. */
-  const gigabyte = (stream: ServerHttp2Stream): void => {
-    stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
-    stream.write(Buffer.from([0, 0x40, 0, 0, 0]));
-    const chunk = Buffer.alloc(256 * 1024);
-    const pump = (): void => {
-      while (!stream.destroyed) if (!stream.write(chunk)) return;
-    };
-    stream.on('drain', pump);
-    pump();
-  };
+it('from the start a name that does not resolve is said, and is found once it does', async () => {
+  const hosts = join(scratchDirectory(), 'hosts.json');
+  writeFileSync(hosts, JSON.stringify({}));
+  const stub = new URL('../support/stubbedNames.mjs', import.meta.url).href;
+  const environment = { NODE_OPTIONS: `--import=${stub}`, STUBBED_NAMES: hosts };
+  const line = await lineOf({ address: (port) => `node.test:${port}`, environment });
+  await line.daemon.reason(/Name resolution failed|ENOTFOUND/);
+  writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
+  await recovers(line);
 
-  it('are refused as soon as they are announced: memory stays where it was', async () => {
-    const line = await lineOf();
-    await recovers(line);
-    const before = await line.daemon.peakMemoryBytes();
-    await line.proxy.become({ kind: 'impostor', answer: gigabyte });
-    line.node.node.head.advance(10);
-    await errorsAtLeast(line.daemon, 'too_large', 5);
-    expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
-    await line.proxy.become({ kind: 'fair' });
-    await recovers(line);
-    await proves(line);
-  });
+  // It goes again while the connection breaks: nobody can be called, until it is back.
+  writeFileSync(hosts, JSON.stringify({}));
+  await line.proxy.become({ kind: 'refused' });
+  line.node.node.head.advance(10);
+  await isMissed(line);
+  expect((await line.daemon.health('/livez')).status).toBe(200);
+  await line.proxy.become({ kind: 'fair' });
+  writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
+  await recovers(line);
+  await proves(line);
+});
+
+/** Announces a message of a gigabyte and then sends it, as fast as it is taken. */
+const gigabyte = (stream: ServerHttp2Stream): void => {
+  stream.respond({ ':status': 200, 'content-type': 'application/grpc' }, { waitForTrailers: true });
+  stream.write(Buffer.from([0, 0x40, 0, 0, 0]));
+  const chunk = Buffer.alloc(256 * 1024);
+  const pump = (): void => {
+    while (!stream.destroyed) if (!stream.write(chunk)) return;
+  };
+  stream.on('drain', pump);
+  pump();
+};
+
+it('messages without end are refused as soon as they are announced: memory stays where it was', async () => {
+  const line = await lineOf();
+  await recovers(line);
+  const before = await line.daemon.peakMemoryBytes();
+  await line.proxy.become({ kind: 'impostor', answer: gigabyte });
+  line.node.node.head.advance(10);
+  await errorsAtLeast(line.daemon, 'too_large', 5);
+  expect((await line.daemon.peakMemoryBytes()) - before).toBeLessThan(96 * MIB);
+  await line.proxy.become({ kind: 'fair' });
+  await recovers(line);
+  await proves(line);
 });

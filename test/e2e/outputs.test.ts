@@ -1,6 +1,6 @@
 import { existsSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { StatusDocument } from '../../src/api/index.js';
 import { readDaemonRecord } from '../../src/app/index.js';
 import { unreadPipe, unreadSocket, type OtherEnd } from '../support/badOutputs.js';
@@ -183,97 +183,93 @@ async function expectWhole(daemon: RunningDaemon, read: () => string): Promise<v
   expect(said.reduce((sum, { lines = 0 }) => sum + lines, 0)).toBe(lost);
 }
 
-describe('outputs that take nothing', () => {
-  const both = (): RunAs => {
-    const { given } = unreadPipe({ isFull: true });
-    return { outputs: [given, given] };
-  };
+const both = (): RunAs => {
+  const { given } = unreadPipe({ isFull: true });
+  return { outputs: [given, given] };
+};
 
-  it('do not hold up what Node.js itself prints', async () => {
-    const devnet = await devnetForTest(chain);
-    const dataDir = scratchDirectory();
-    const program = startProgram(startArguments(devnet, dataDir, '--start-height', '0'), {}, both());
-    const { daemon } = await foundIn(dataDir, program);
-    // Node.js says where its debugger listens, or why it does not.
-    program.child.kill('SIGUSR1');
-    await daemon.reaches(HEAD);
-    expect((await daemon.health('/livez')).status).toBe(200);
-    expect(await program.stop()).toBe(0);
-  });
-
-  const nobody = { address: '127.0.0.1:1' };
-  const ends: readonly [string, number, () => string[], Record<string, string>?][] = [
-    ['a bug', 1, () => startArguments(nobody, scratchDirectory()), BUG],
-    // Not a directory.
-    ['a refusal', 74, () => startArguments(nobody, programPath)],
-    ['a wrong flag', 64, () => startArguments(nobody, scratchDirectory(), '--nonsense')],
-    ['a command that finds no daemon', 69, () => ['status', '--api-port', '1']],
-  ];
-  it('do not hold up the end', () =>
-    together(
-      Object.fromEntries(
-        ends.map(([name, code, args, environment = {}]) => [
-          `by ${name}`,
-          async () => expect(await startProgram(args(), environment, both()).exited).toBe(code),
-        ]),
-      ),
-    ));
+it('outputs that take nothing do not hold up what Node.js itself prints', async () => {
+  const devnet = await devnetForTest(chain);
+  const dataDir = scratchDirectory();
+  const program = startProgram(startArguments(devnet, dataDir, '--start-height', '0'), {}, both());
+  const { daemon } = await foundIn(dataDir, program);
+  // Node.js says where its debugger listens, or why it does not.
+  program.child.kill('SIGUSR1');
+  await daemon.reaches(HEAD);
+  expect((await daemon.health('/livez')).status).toBe(200);
+  expect(await program.stop()).toBe(0);
 });
 
-describe('a command', () => {
-  it.each([
-    ['status --watch --json', 1, 0],
-    // It asks for the next page while it writes the first.
-    ['export --follow', 2, 'SIGINT'],
-  ])('that nobody reads is ended by a signal: %s', async (command, requests, outcome) => {
-    const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
-    const proxy = await RestNode.start((request, response) => {
-      void fetch(chain.url + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
-    });
-    const { given } = unreadPipe({ isFull: true });
-    const program = startProgram(
-      [...command.split(' '), '--api-port', String(proxy.port)],
-      {},
-      { outputs: [given, given] },
-    );
-    await eventually(() => proxy.seen.length >= requests);
-    expect(await program.stop('SIGINT')).toBe(outcome);
+const nobody = { address: '127.0.0.1:1' };
+const ends: readonly [string, number, () => string[], Record<string, string>?][] = [
+  ['a bug', 1, () => startArguments(nobody, scratchDirectory()), BUG],
+  // Not a directory.
+  ['a refusal', 74, () => startArguments(nobody, programPath)],
+  ['a wrong flag', 64, () => startArguments(nobody, scratchDirectory(), '--nonsense')],
+  ['a command that finds no daemon', 69, () => ['status', '--api-port', '1']],
+];
+it('outputs that take nothing do not hold up the end', () =>
+  together(
+    Object.fromEntries(
+      ends.map(([name, code, args, environment = {}]) => [
+        `by ${name}`,
+        async () => expect(await startProgram(args(), environment, both()).exited).toBe(code),
+      ]),
+    ),
+  ));
+
+it.each([
+  ['status --watch --json', 1, 0],
+  // It asks for the next page while it writes the first.
+  ['export --follow', 2, 'SIGINT'],
+])('a command that nobody reads is ended by a signal: %s', async (command, requests, outcome) => {
+  const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
+  const proxy = await RestNode.start((request, response) => {
+    void fetch(chain.url + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
   });
-
-  it.each(['version', 'config docs', 'config print'])(
-    'says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
-    async (command) => {
-      // A file takes its time to refuse. Root alone may make such a disk.
-      const small = smallFileSystem(1);
-      small?.fill();
-      for (const path of ['/dev/full', ...(small === undefined ? [] : [join(small.path, 'result')])]) {
-        const full = startProgram(command.split(' '), {}, { outputs: [openSync(path, 'w'), 'pipe'] });
-        expect(await full.exited).toBe(74);
-        expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
-      }
-
-      const pipe = unreadPipe({ isFull: false });
-      pipe.end();
-      const unread = startProgram(command.split(' '), {}, { outputs: [pipe.given, 'pipe'] });
-      expect(await unread.exited).toBe(0);
-      expect(unread.stderr).toBe('');
-    },
+  const { given } = unreadPipe({ isFull: true });
+  const program = startProgram(
+    [...command.split(' '), '--api-port', String(proxy.port)],
+    {},
+    { outputs: [given, given] },
   );
+  await eventually(() => proxy.seen.length >= requests);
+  expect(await program.stop('SIGINT')).toBe(outcome);
+});
 
-  it('has its exit code although something holds the process, which it says', async () => {
-    const log = join(scratchDirectory(), 'log');
-    const held = { NODE_OPTIONS: '--import=data:text/javascript,setInterval(()=>{},1e9)' };
-    // Writes of a file take their time.
-    const program = startProgram(['version'], held, { outputs: ['pipe', openSync(log, 'a')] });
-    expect(await program.exited).toBe(0);
-    expect(readFileSync(log, 'utf8')).toMatch(/^Ended although these were still open: .*Timeout.*\.\n$/);
-  });
+it.each(['version', 'config docs', 'config print'])(
+  'a command says in a sentence that the disk is full, and ends quietly when its reader has gone: %s',
+  async (command) => {
+    // A file takes its time to refuse. Root alone may make such a disk.
+    const small = smallFileSystem(1);
+    small?.fill();
+    for (const path of ['/dev/full', ...(small === undefined ? [] : [join(small.path, 'result')])]) {
+      const full = startProgram(command.split(' '), {}, { outputs: [openSync(path, 'w'), 'pipe'] });
+      expect(await full.exited).toBe(74);
+      expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
+    }
 
-  it('has its exit code although nobody can read why', async () => {
     const pipe = unreadPipe({ isFull: false });
     pipe.end();
-    const outputs = [pipe.given, pipe.given] as const;
-    expect(await startProgram(['nonsense'], {}, { outputs }).exited).toBe(64);
-    expect(await startProgram(['status', '--api-port', '1'], {}, { outputs }).exited).toBe(69);
-  });
+    const unread = startProgram(command.split(' '), {}, { outputs: [pipe.given, 'pipe'] });
+    expect(await unread.exited).toBe(0);
+    expect(unread.stderr).toBe('');
+  },
+);
+
+it('a command has its exit code although something holds the process, which it says', async () => {
+  const log = join(scratchDirectory(), 'log');
+  const held = { NODE_OPTIONS: '--import=data:text/javascript,setInterval(()=>{},1e9)' };
+  // Writes of a file take their time.
+  const program = startProgram(['version'], held, { outputs: ['pipe', openSync(log, 'a')] });
+  expect(await program.exited).toBe(0);
+  expect(readFileSync(log, 'utf8')).toMatch(/^Ended although these were still open: .*Timeout.*\.\n$/);
+});
+
+it('a command has its exit code although nobody can read why', async () => {
+  const pipe = unreadPipe({ isFull: false });
+  pipe.end();
+  const outputs = [pipe.given, pipe.given] as const;
+  expect(await startProgram(['nonsense'], {}, { outputs }).exited).toBe(64);
+  expect(await startProgram(['status', '--api-port', '1'], {}, { outputs }).exited).toBe(69);
 });

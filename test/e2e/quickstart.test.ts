@@ -1,6 +1,6 @@
 import { chmodSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { readDaemonRecord } from '../../src/app/index.js';
 import { atEnd, eventually, expectNoDamage, scratchDirectory, startProgram } from '../support/daemons.js';
 
@@ -32,76 +32,74 @@ function startQuickstart(
   return { program, output, hasProcesses };
 }
 
-describe('the quickstart', () => {
-  it('follows the tip, and ends with the npm that runs it, although npm ends only its own shell', async () => {
-    // For a daemon of production: it would ask for a token, and end soon.
-    const foreign = { FCI_API_TOKENS_FILE: import.meta.filename, FCI_STOP_HEIGHT: '9' };
-    const quickstart = startQuickstart(['--blocks', '50'], foreign, byNpm);
-    // A second one must not touch what the first one has, from before it has a daemon.
-    await quickstart.program.sees(/Building/);
-    const second = startQuickstart(['--blocks', '100']);
-    expect(await second.program.exited).toBe(1);
-    expect(second.output()).toMatch(/^A quickstart runs already/);
-    await quickstart.program.sees(/Following the tip/);
-    expect(quickstart.output()).not.toContain('\x1b');
-    expect(quickstart.output()).toContain(
-      'Ignoring FCI_API_TOKENS_FILE, FCI_STOP_HEIGHT from the environment.',
-    );
-    const [, url = ''] = await quickstart.program.sees(/status\s+(http:\S+)\s/);
-    const heightOf = async (): Promise<number> => {
-      const body = (await (await fetch(url)).json()) as { readonly latestIndexed: number };
-      return body.latestIndexed;
-    };
-    const before = await heightOf();
-    await eventually(async () => (await heightOf()) > before);
+it('follows the tip, and ends with the npm that runs it, although npm ends only its own shell', async () => {
+  // For a daemon of production: it would ask for a token, and end soon.
+  const foreign = { FCI_API_TOKENS_FILE: import.meta.filename, FCI_STOP_HEIGHT: '9' };
+  const quickstart = startQuickstart(['--blocks', '50'], foreign, byNpm);
+  // A second one must not touch what the first one has, from before it has a daemon.
+  await quickstart.program.sees(/Building/);
+  const second = startQuickstart(['--blocks', '100']);
+  expect(await second.program.exited).toBe(1);
+  expect(second.output()).toMatch(/^A quickstart runs already/);
+  await quickstart.program.sees(/Following the tip/);
+  expect(quickstart.output()).not.toContain('\x1b');
+  expect(quickstart.output()).toContain(
+    'Ignoring FCI_API_TOKENS_FILE, FCI_STOP_HEIGHT from the environment.',
+  );
+  const [, url = ''] = await quickstart.program.sees(/status\s+(http:\S+)\s/);
+  const heightOf = async (): Promise<number> => {
+    const body = (await (await fetch(url)).json()) as { readonly latestIndexed: number };
+    return body.latestIndexed;
+  };
+  const before = await heightOf();
+  await eventually(async () => (await heightOf()) > before);
 
-    quickstart.program.child.kill('SIGTERM');
-    await eventually(() => !quickstart.hasProcesses());
-    // Gracefully, that is: the daemon said so itself.
-    expect(quickstart.output()).toMatch(/"msg":"stopped"/);
-    expect(quickstart.output()).toContain('Everything is stopped.');
-    await expectNoDamage(dataDir);
-  });
+  quickstart.program.child.kill('SIGTERM');
+  await eventually(() => !quickstart.hasProcesses());
+  // Gracefully, that is: the daemon said so itself.
+  expect(quickstart.output()).toMatch(/"msg":"stopped"/);
+  expect(quickstart.output()).toContain('Everything is stopped.');
+  await expectNoDamage(dataDir);
+});
 
-  it('goes on when whoever read it has gone, and stops everything when it is told to', async () => {
-    const quickstart = startQuickstart(['--blocks', '50']);
-    await quickstart.program.sees(/Building/);
-    quickstart.program.child.stdout?.destroy();
-    const daemon = await eventually(() => readDaemonRecord(dataDir));
-    const status = `http://127.0.0.1:${daemon.api?.port}/status`;
-    await eventually(async () => {
-      const { ready } = (await (await fetch(status)).json()) as { readonly ready: boolean };
-      return ready;
-    });
-    quickstart.program.child.kill('SIGINT');
-    expect(await quickstart.program.exited, quickstart.output()).toBe(0);
-    // Init may not have reaped the last of them yet.
-    await eventually(() => !quickstart.hasProcesses());
+it('goes on when whoever read it has gone, and stops everything when it is told to', async () => {
+  const quickstart = startQuickstart(['--blocks', '50']);
+  await quickstart.program.sees(/Building/);
+  quickstart.program.child.stdout?.destroy();
+  const daemon = await eventually(() => readDaemonRecord(dataDir));
+  const status = `http://127.0.0.1:${daemon.api?.port}/status`;
+  await eventually(async () => {
+    const { ready } = (await (await fetch(status)).json()) as { readonly ready: boolean };
+    return ready;
   });
+  quickstart.program.child.kill('SIGINT');
+  expect(await quickstart.program.exited, quickstart.output()).toBe(0);
+  // Init may not have reaped the last of them yet.
+  await eventually(() => !quickstart.hasProcesses());
+});
 
-  it('leaves nothing behind where the database cannot be started, or is being started when it is told to stop', async () => {
-    const cluster = ['--cluster', '--blocks', '50'];
-    const failing = startQuickstart(cluster, { TMPDIR: '/nowhere' });
-    expect(await failing.program.exited).toBe(1);
-    await eventually(() => !failing.hasProcesses());
-    const TMPDIR = scratchDirectory();
-    chmodSync(TMPDIR, 0o755);
-    const stopped = startQuickstart(cluster, { TMPDIR });
-    // The database is in a group of its own. Its files go after it.
-    await eventually(() => readdirSync(TMPDIR).length > 0);
-    stopped.program.child.kill('SIGTERM');
-    expect([await stopped.program.exited, readdirSync(TMPDIR)]).toEqual([0, []]);
-  });
+it('leaves nothing behind where the database cannot be started, or is being started when it is told to stop', async () => {
+  const cluster = ['--cluster', '--blocks', '50'];
+  const failing = startQuickstart(cluster, { TMPDIR: '/nowhere' });
+  expect(await failing.program.exited).toBe(1);
+  await eventually(() => !failing.hasProcesses());
+  const TMPDIR = scratchDirectory();
+  chmodSync(TMPDIR, 0o755);
+  const stopped = startQuickstart(cluster, { TMPDIR });
+  // The database is in a group of its own. Its files go after it.
+  await eventually(() => readdirSync(TMPDIR).length > 0);
+  stopped.program.child.kill('SIGTERM');
+  expect([await stopped.program.exited, readdirSync(TMPDIR)]).toEqual([0, []]);
+});
 
-  it('says what it takes, and what of that it does not know', async () => {
-    const said = async (...flags: string[]): Promise<readonly [number | string, string]> => {
-      const { output, program } = startQuickstart(flags);
-      return [await program.exited, output()];
-    };
-    expect(await Promise.all([said('--help'), said('--bloks', '5'), said('--blocks', 'many')])).toEqual([
-      [0, expect.stringMatching(/^usage: .*--blocks N/)],
-      [64, expect.stringMatching(/'--bloks'.*\nusage: .*\n$/)],
-      [64, '--blocks needs a number of blocks, such as 5000.\n'],
-    ]);
-  });
+it('says what it takes, and what of that it does not know', async () => {
+  const said = async (...flags: string[]): Promise<readonly [number | string, string]> => {
+    const { output, program } = startQuickstart(flags);
+    return [await program.exited, output()];
+  };
+  expect(await Promise.all([said('--help'), said('--bloks', '5'), said('--blocks', 'many')])).toEqual([
+    [0, expect.stringMatching(/^usage: .*--blocks N/)],
+    [64, expect.stringMatching(/'--bloks'.*\nusage: .*\n$/)],
+    [64, '--blocks needs a number of blocks, such as 5000.\n'],
+  ]);
 });

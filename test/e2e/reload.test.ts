@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { indexedHere, type DaemonHere } from '../support/runningDaemon.js';
@@ -63,85 +63,80 @@ async function allowedOrigin(daemon: DaemonHere): Promise<string | null> {
   return response.headers.get('access-control-allow-origin');
 }
 
-describe('SIGHUP', () => {
-  it('changes the log level and the limits of readers while the daemon runs, and says from what to what', async () => {
-    const { daemon, devnet, reload, write } = await world({ api: { corsOrigins: ['*'] } });
-    expect(await statuses(daemon, 20)).not.toContain(429);
-    expect(await allowedOrigin(daemon)).toBe('*');
-    write({
-      api: { corsOrigins: ['https://b.example'], ratePerSecondPerAddress: 2 },
-      log: { level: 'debug' },
-    });
-    const lines = await reload(RELOADED);
-    expect(lines.find(({ msg }) => msg === RELOADED)?.['changed']).toEqual([
-      'api.corsOrigins: * → https://b.example',
-      'api.ratePerSecondPerAddress: 0 → 2',
-      'log.level: info → debug',
-    ]);
-    await eventually(async () => (await statuses(daemon, 20)).includes(429));
-    expect(await eventually(async () => ((await allowedOrigin(daemon)) === null ? 'none' : undefined))).toBe(
-      'none',
-    );
-    // What only the debug level has, from the thread that indexes.
-    devnet.node.head.set(25);
-    await daemon.program.sees(/batch is durable/);
+it('changes the log level and the limits of readers while the daemon runs, and says from what to what', async () => {
+  const { daemon, devnet, reload, write } = await world({ api: { corsOrigins: ['*'] } });
+  expect(await statuses(daemon, 20)).not.toContain(429);
+  expect(await allowedOrigin(daemon)).toBe('*');
+  write({ api: { corsOrigins: ['https://b.example'], ratePerSecondPerAddress: 2 }, log: { level: 'debug' } });
+  const lines = await reload(RELOADED);
+  expect(lines.find(({ msg }) => msg === RELOADED)?.['changed']).toEqual([
+    'api.corsOrigins: * → https://b.example',
+    'api.ratePerSecondPerAddress: 0 → 2',
+    'log.level: info → debug',
+  ]);
+  await eventually(async () => (await statuses(daemon, 20)).includes(429));
+  expect(await eventually(async () => ((await allowedOrigin(daemon)) === null ? 'none' : undefined))).toBe(
+    'none',
+  );
+  // What only the debug level has, from the thread that indexes.
+  devnet.node.head.set(25);
+  await daemon.program.sees(/batch is durable/);
 
-    write({ api: { corsOrigins: ['https://a.example'] } });
-    await reload(RELOADED);
-    await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? undefined : true));
-    expect(await allowedOrigin(daemon)).toBe('https://a.example');
-    expect(await daemon.program.stop('SIGTERM')).toBe(0);
+  write({ api: { corsOrigins: ['https://a.example'] } });
+  await reload(RELOADED);
+  await eventually(async () => ((await statuses(daemon, 20)).includes(429) ? undefined : true));
+  expect(await allowedOrigin(daemon)).toBe('https://a.example');
+  expect(await daemon.program.stop('SIGTERM')).toBe(0);
+});
+
+it('changes how many connections each port takes: those that rest are cut down to fewer', async () => {
+  const { daemon, reload, write } = await world({ api: { maxConnections: 3 } });
+  const open: Socket[] = [];
+  for (const [address, words] of [
+    [new URL(daemon.apiUrl).host, GET],
+    [daemon.grpcAddress, PREFACE],
+  ] as const)
+    for (let count = 0; count < 3; count += 1)
+      open.push((await served(Number(address.split(':')[1]), words))!);
+  const left = Promise.all([0, 1, 3, 4].map((at) => once(open[at]!, 'close')));
+  write({ api: { maxConnections: 1 } });
+  const line = (await reload(RELOADED)).find(({ msg }) => msg === RELOADED);
+  expect(line?.['changed']).toEqual(['api.maxConnections: 3 → 1']);
+  await left;
+  expect(open.map(({ destroyed }) => destroyed)).toEqual([true, true, false, true, true, false]);
+  for (const socket of open) socket.destroy();
+});
+
+it('names what needs a restart or is decided by a flag, changes the rest, and nothing by a file that cannot be used, and says why', async () => {
+  const { daemon, reload, write } = await world({ window: 32 }, '--log-level', 'info');
+  write({ window: 32, log: { level: 'debug' } });
+  const unchanged = 'configuration reloaded: nothing has changed';
+  expect((await reload(unchanged)).find(({ msg }) => msg === unchanged)).toMatchObject({
+    setElsewhere: ['log.level'],
   });
-
-  it('changes how many connections each port takes: those that rest are cut down to fewer', async () => {
-    const { daemon, reload, write } = await world({ api: { maxConnections: 3 } });
-    const open: Socket[] = [];
-    for (const [address, words] of [
-      [new URL(daemon.apiUrl).host, GET],
-      [daemon.grpcAddress, PREFACE],
-    ] as const)
-      for (let count = 0; count < 3; count += 1)
-        open.push((await served(Number(address.split(':')[1]), words))!);
-    const left = Promise.all([0, 1, 3, 4].map((at) => once(open[at]!, 'close')));
-    write({ api: { maxConnections: 1 } });
-    const line = (await reload(RELOADED)).find(({ msg }) => msg === RELOADED);
-    expect(line?.['changed']).toEqual(['api.maxConnections: 3 → 1']);
-    await left;
-    expect(open.map(({ destroyed }) => destroyed)).toEqual([true, true, false, true, true, false]);
-    for (const socket of open) socket.destroy();
+  write({ window: 64, ready: { maxLag: 3 } });
+  const message = 'settings change at a restart only';
+  const lines = await reload(message);
+  expect(lines.find(({ msg }) => msg === RELOADED)?.['changed']).toEqual(['ready.maxLag: 100 → 3']);
+  expect(lines.find(({ msg }) => msg === message)).toMatchObject({
+    ...{ level: 'warn', settings: ['window: 32 → 64'], advice: 'restart the daemon' },
   });
+  expect((await daemon.scrape()).value('window_heights')).toBe(32);
+  // It waits still, and says so each time.
+  expect((await reload(message)).map(({ msg }) => msg)).toContain(unchanged);
 
-  it('names what needs a restart or is decided by a flag, changes the rest, and nothing by a file that cannot be used, and says why', async () => {
-    const { daemon, reload, write } = await world({ window: 32 }, '--log-level', 'info');
-    write({ window: 32, log: { level: 'debug' } });
-    const unchanged = 'configuration reloaded: nothing has changed';
-    expect((await reload(unchanged)).find(({ msg }) => msg === unchanged)).toMatchObject({
-      setElsewhere: ['log.level'],
-    });
-    write({ window: 64, ready: { maxLag: 3 } });
-    const message = 'settings change at a restart only';
-    const lines = await reload(message);
-    expect(lines.find(({ msg }) => msg === RELOADED)?.['changed']).toEqual(['ready.maxLag: 100 → 3']);
-    expect(lines.find(({ msg }) => msg === message)).toMatchObject({
-      ...{ level: 'warn', settings: ['window: 32 → 64'], advice: 'restart the daemon' },
-    });
-    expect((await daemon.scrape()).value('window_heights')).toBe(32);
-    // It waits still, and says so each time.
-    expect((await reload(message)).map(({ msg }) => msg)).toContain(unchanged);
-
-    const refused = 'the configuration was not reloaded: nothing has changed';
-    for (const [content, why] of [
-      ['{"api": ', /Cannot read the configuration file/],
-      [{ api: { ratePerSecondPerAddress: 1, corsOrigins: 7 } }, /Wrong value for api\.corsOrigins/],
-      [{ api: { ratePerSecondPerAddress: 1 }, edi: { nodes: ['http://x'] } }, /is not an access node/],
-      [{ api: { ratePerSecondPerAddress: 1, colour: 'red' } }, /Unknown key/],
-    ] as const) {
-      write(content);
-      const told = (await reload(refused)).filter(({ level }) => level === 'error');
-      expect(told).toHaveLength(1);
-      expect(told[0]?.['why']).toMatch(why);
-    }
-    expect(await statuses(daemon, 20)).not.toContain(429);
-    expect((await daemon.health('/livez')).status).toBe(200);
-  });
+  const refused = 'the configuration was not reloaded: nothing has changed';
+  for (const [content, why] of [
+    ['{"api": ', /Cannot read the configuration file/],
+    [{ api: { ratePerSecondPerAddress: 1, corsOrigins: 7 } }, /Wrong value for api\.corsOrigins/],
+    [{ api: { ratePerSecondPerAddress: 1 }, edi: { nodes: ['http://x'] } }, /is not an access node/],
+    [{ api: { ratePerSecondPerAddress: 1, colour: 'red' } }, /Unknown key/],
+  ] as const) {
+    write(content);
+    const told = (await reload(refused)).filter(({ level }) => level === 'error');
+    expect(told).toHaveLength(1);
+    expect(told[0]?.['why']).toMatch(why);
+  }
+  expect(await statuses(daemon, 20)).not.toContain(429);
+  expect((await daemon.health('/livez')).status).toBe(200);
 });

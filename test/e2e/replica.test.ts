@@ -1,88 +1,86 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { asAdmin, atEnd, daemonOn, devnetForTest, eventually, refused } from '../support/daemons.js';
 import { runCommand, usePostgres } from '../support/daemons.js';
 import { replicaMaker, startReplica } from '../support/postgresReplica.js';
 
-describe('readers that use a replica', { timeout: 120_000 }, () => {
-  const postgres = usePostgres({ isOwn: true });
+const postgres = usePostgres({ isOwn: true });
 
-  const begin = async () => {
-    const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
-    const { url } = await postgres.home();
-    const start = (...flags: string[]) => daemonOn(devnet, '--store', url, '--start-height', '0', ...flags);
-    return { devnet, url, start };
-  };
+const begin = async () => {
+  const devnet = await devnetForTest({ seed: 7, startHead: 40, paused: true, sealedLag: 0 });
+  const { url } = await postgres.home();
+  const start = (...flags: string[]) => daemonOn(devnet, '--store', url, '--start-height', '0', ...flags);
+  return { devnet, url, start };
+};
 
-  it('see what it has, however far the index is, and are told when it is away, while indexing goes on', async () => {
-    const { devnet, url, start } = await begin();
-    const first = await start();
-    await first.reaches(40);
-    expect(await first.program.stop()).toBe(0);
-    // A replica that has stood still since.
-    const replica = new URL(url);
-    replica.pathname += '_copy';
-    await asAdmin(
-      postgresOf(url),
-      `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`,
-    );
-    const way = await postgres.faultsBefore(replica.href);
-    const daemon = await start('--api-store', way.url, '--ready-max-lag', '4');
-    atEnd(async () => {
-      await daemon.program.stop();
-      await asAdmin(postgresOf(url), `DROP DATABASE ${replica.pathname.slice(1)} WITH (FORCE)`);
-    });
-    devnet.node.head.advance(5);
-    await daemon.reaches(45);
-    expect((await daemon.api('/v1/blocks?height=40')).status).toBe(200);
-    expect((await daemon.api('/v1/blocks?height=41')).status).toBe(404);
-    expect((await daemon.api('/status')).body).toMatchObject({ latestIndexed: 40, lag: 5 });
-    expect((await daemon.reason('behind')).message).toContain('api.store, which has come only to 40');
-    // What it says of itself counts.
-    await asAdmin(
-      replica.href,
-      'UPDATE flow_store.coverage SET to_height = 39; UPDATE flow_store.store SET commits = commits + 1',
-    );
-    await daemon.statusUntil(({ latestIndexed }) => latestIndexed === 39);
-    expect((await daemon.api('/v1/blocks?height=40')).status).toBe(404);
-    const readable = async () => (await daemon.api('/v1/blocks?height=39')).status;
-    await way.down();
-    devnet.node.head.advance(5);
-    await daemon.reaches(50);
-    expect((await daemon.reason('database_unreachable')).message).toContain('127.0.0.1');
-    expect(await readable()).toBe(503);
-    await way.up();
-    await eventually(async () => (await readable()) === 200);
+it('see what it has, however far the index is, and are told when it is away, while indexing goes on', async () => {
+  const { devnet, url, start } = await begin();
+  const first = await start();
+  await first.reaches(40);
+  expect(await first.program.stop()).toBe(0);
+  // A replica that has stood still since.
+  const replica = new URL(url);
+  replica.pathname += '_copy';
+  await asAdmin(
+    postgresOf(url),
+    `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`,
+  );
+  const way = await postgres.faultsBefore(replica.href);
+  const daemon = await start('--api-store', way.url, '--ready-max-lag', '4');
+  atEnd(async () => {
+    await daemon.program.stop();
+    await asAdmin(postgresOf(url), `DROP DATABASE ${replica.pathname.slice(1)} WITH (FORCE)`);
   });
+  devnet.node.head.advance(5);
+  await daemon.reaches(45);
+  expect((await daemon.api('/v1/blocks?height=40')).status).toBe(200);
+  expect((await daemon.api('/v1/blocks?height=41')).status).toBe(404);
+  expect((await daemon.api('/status')).body).toMatchObject({ latestIndexed: 40, lag: 5 });
+  expect((await daemon.reason('behind')).message).toContain('api.store, which has come only to 40');
+  // What it says of itself counts.
+  await asAdmin(
+    replica.href,
+    'UPDATE flow_store.coverage SET to_height = 39; UPDATE flow_store.store SET commits = commits + 1',
+  );
+  await daemon.statusUntil(({ latestIndexed }) => latestIndexed === 39);
+  expect((await daemon.api('/v1/blocks?height=40')).status).toBe(404);
+  const readable = async () => (await daemon.api('/v1/blocks?height=39')).status;
+  await way.down();
+  devnet.node.head.advance(5);
+  await daemon.reaches(50);
+  expect((await daemon.reason('database_unreachable')).message).toContain('127.0.0.1');
+  expect(await readable()).toBe(503);
+  await way.up();
+  await eventually(async () => (await readable()) === 200);
+});
 
-  it('see what a streaming replica has come to', async ({ skip }) => {
-    const maker = replicaMaker();
-    if (maker === undefined || postgres.server().machine === undefined)
-      skip('pg_basebackup is not installed here');
-    const { devnet, url, start } = await begin();
-    const replica = await startReplica(url, maker ?? '');
-    atEnd(() => replica.close());
-    const daemon = await start('--api-store', replica.urlOf(url));
-    await daemon.reaches(40);
-    const readable = (height: number) =>
-      eventually(async () => (await daemon.api(`/v1/blocks?height=${height}`)).status === 200);
-    await readable(40);
-    await replica.pause();
-    devnet.node.head.advance(5);
-    await daemon.reaches(45);
-    expect((await daemon.api('/v1/blocks?height=45')).status).toBe(404);
-    await replica.resume();
-    await readable(45);
-  });
+it('see what a streaming replica has come to', async ({ skip }) => {
+  const maker = replicaMaker();
+  if (maker === undefined || postgres.server().machine === undefined)
+    skip('pg_basebackup is not installed here');
+  const { devnet, url, start } = await begin();
+  const replica = await startReplica(url, maker ?? '');
+  atEnd(() => replica.close());
+  const daemon = await start('--api-store', replica.urlOf(url));
+  await daemon.reaches(40);
+  const readable = (height: number) =>
+    eventually(async () => (await daemon.api(`/v1/blocks?height=${height}`)).status === 200);
+  await readable(40);
+  await replica.pause();
+  devnet.node.head.advance(5);
+  await daemon.reaches(45);
+  expect((await daemon.api('/v1/blocks?height=45')).status).toBe(404);
+  await replica.resume();
+  await readable(45);
+});
 
-  it('need an index to be a replica of', async () => {
-    const check = (...flags: string[]) => runCommand(['config', 'check', ...flags]);
-    const alone = await check('--api-store', 'postgres://localhost/flow');
-    expect(alone).toMatchObject(refused(78, 'no such database is given'));
-    const unsure = ['--store', 'postgres://localhost/flow', '--api-store', 'postgres://h/d?sslmode=prefer'];
-    const why = 'api.store cannot be used: sslmode=prefer';
-    expect(await check(...unsure)).toMatchObject(refused(64, why));
-    expect((await check('--store', 'postgres://somebody@localhost/flow')).code).toBe(0);
-  });
+it('need an index to be a replica of', async () => {
+  const check = (...flags: string[]) => runCommand(['config', 'check', ...flags]);
+  const alone = await check('--api-store', 'postgres://localhost/flow');
+  expect(alone).toMatchObject(refused(78, 'no such database is given'));
+  const unsure = ['--store', 'postgres://localhost/flow', '--api-store', 'postgres://h/d?sslmode=prefer'];
+  const why = 'api.store cannot be used: sslmode=prefer';
+  expect(await check(...unsure)).toMatchObject(refused(64, why));
+  expect((await check('--store', 'postgres://somebody@localhost/flow')).code).toBe(0);
 });
 
 function postgresOf(url: string): string {

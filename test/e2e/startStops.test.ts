@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { devnetForTest, scratchDirectory, startArguments, startHere } from '../support/daemons.js';
 import { startProgram, tcpServer, usePostgres } from '../support/daemons.js';
 
@@ -48,26 +48,24 @@ const waits: Readonly<Record<string, Wait>> = {
 };
 
 /** Nothing of it waits for a limit: the log would say so, and the exit code. */
-describe('a start that waits ends at once, in good order, when it is told to', { timeout: 60_000 }, () => {
-  const postgres = usePostgres();
+const postgres = usePostgres();
 
-  it.each(Object.entries(waits))('for %s', async (_name, { flags = () => [], node, sees }) => {
-    const devnet = await devnetForTest({ startHead: 5, paused: true });
-    const { url } = await postgres.home();
-    const silent = `127.0.0.1:${await tcpServer((socket) => socket.resume())}`;
-    const places = { silent, url };
-    const address = node?.(places) ?? devnet.address;
-    const start = startArguments({ address }, scratchDirectory(), ...flags(places));
-    const program = startProgram(start);
-    await program.sees(sees);
-    expect(await program.stop(), program.stdout + program.stderr).toBe(0);
-    expect(program.stdout).toMatch(/"msg":"stopped"\}\n$/);
-    expect(program.stdout + program.stderr).not.toMatch(/did not close in time|Ended although/);
-  });
+it.each(Object.entries(waits))('for %s', async (_name, { flags = () => [], node, sees }) => {
+  const devnet = await devnetForTest({ startHead: 5, paused: true });
+  const { url } = await postgres.home();
+  const silent = `127.0.0.1:${await tcpServer((socket) => socket.resume())}`;
+  const places = { silent, url };
+  const address = node?.(places) ?? devnet.address;
+  const start = startArguments({ address }, scratchDirectory(), ...flags(places));
+  const program = startProgram(start);
+  await program.sees(sees);
+  expect(await program.stop(), program.stdout + program.stderr).toBe(0);
+  expect(program.stdout).toMatch(/"msg":"stopped"\}\n$/);
+  expect(program.stdout + program.stderr).not.toMatch(/did not close in time|Ended although/);
+});
 
-  it('for its own modules', async () => {
-    const program = startHere(startArguments({ address: CLOSED }, scratchDirectory()));
-    expect(await program.stop()).toBe(0);
-    expect(program.stdout).toMatch(/"signal":"SIGTERM".*"msg":"stopped"\}\n$/s);
-  });
+it('for its own modules', async () => {
+  const program = startHere(startArguments({ address: CLOSED }, scratchDirectory()));
+  expect(await program.stop()).toBe(0);
+  expect(program.stdout).toMatch(/"signal":"SIGTERM".*"msg":"stopped"\}\n$/s);
 });

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { eventually, programPath, ServedChain, smallChain, startProgram } from '../support/daemons.js';
 import type { Program } from '../support/daemons.js';
 
@@ -33,22 +33,20 @@ function expectGivenBack(program: Program): void {
   expect(program.stderr).toBe('keys one by one\nkeys by the line\n');
 }
 
-describe('status --watch on a terminal', () => {
-  it.each(['q', '\u0003'])('is a page of its own until %j is pressed', async (key) => {
-    const program = await watching();
-    // Of other keys nothing is seen, and the page goes on.
-    program.type('x\u001b[A');
-    const pages = (): number => program.stdout.split('\u001b[H').length;
-    const before = pages();
-    await eventually(() => pages() > before);
-    program.type(key);
-    expect(await program.exited).toBe(0);
-    expectGivenBack(program);
-  });
+it.each(['q', '\u0003'])('is a page of its own until %j is pressed', async (key) => {
+  const program = await watching();
+  // Of other keys nothing is seen, and the page goes on.
+  program.type('x\u001b[A');
+  const pages = (): number => program.stdout.split('\u001b[H').length;
+  const before = pages();
+  await eventually(() => pages() > before);
+  program.type(key);
+  expect(await program.exited).toBe(0);
+  expectGivenBack(program);
+});
 
-  it('is one too where nobody knows the size, and gives the terminal back when a signal ends it', async () => {
-    const program = await watching(0, 0);
-    expect(await program.stop('SIGTERM')).toBe(0);
-    expectGivenBack(program);
-  });
+it('is one too where nobody knows the size, and gives the terminal back when a signal ends it', async () => {
+  const program = await watching(0, 0);
+  expect(await program.stop('SIGTERM')).toBe(0);
+  expectGivenBack(program);
 });

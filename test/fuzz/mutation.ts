@@ -1,8 +1,6 @@
 import type { Choices } from './target.js';
 
-export function list(text: string): string[] {
-  return text.split(' ');
-}
+export const list = (text: string): string[] => text.split(' ');
 
 const ODD_BYTES = [0x00, 0x01, 0x7f, 0x80, 0xff, 0x0a, 0x0d, 0x20, 0x22, 0x25, 0x2f, 0x0b, 0x0c, 0x3a];
 const ODD_RUNS = [

@@ -18,8 +18,7 @@ it('the thread that verifies certificates, as built, reads who signs, and verifi
   expect(verdict).toEqual({ valid: true, signers: 2, weight: 200, threshold: 134 });
   const moved = { ...certificateIn(last), view: last.view };
   expect(await thread.verify(moved, committee)).toMatchObject({ valid: false });
-  for (const junk of ['', '{"SealingSegment":', '[]']) {
+  for (const junk of ['', '{"SealingSegment":', '[]'])
     expect(await thread.readState(Buffer.from(junk), first.protocolStateId)).toMatchObject({ ok: false });
-  }
   thread.close();
 });

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { exitCodeOf } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { blocksOf, matching, runInProcess, runProgram, scratchDirectory } from '../support/index.js';
@@ -85,45 +85,43 @@ async function prepare(args: readonly string[], code: number, file: string): Pro
   expect((await runInProcess(made)).exit).toBe('done');
 }
 
-describe('docs/command-line.md', () => {
-  it('shows every command', async () => {
-    const { out } = await runInProcess(['--help']);
-    const commands = [...out.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(([, name]) => name);
-    expect(commands.length).toBeGreaterThan(8);
-    const shown = new Set(examples.map(({ args }) => args[0]));
-    expect(commands.filter((name) => !shown.has(name))).toEqual([]);
-  });
+it('shows every command', async () => {
+  const { out } = await runInProcess(['--help']);
+  const commands = [...out.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map(([, name]) => name);
+  expect(commands.length).toBeGreaterThan(8);
+  const shown = new Set(examples.map(({ args }) => args[0]));
+  expect(commands.filter((name) => !shown.has(name))).toEqual([]);
+});
 
-  it.each(examples.map((example) => [example.line, example] as const))('%s', async (_, example) => {
-    const { args, code, text } = example;
-    const file = join(scratchDirectory(), 'file.ndjson');
-    await prepare(args, code, file);
-    if (args[0] === 'start') {
-      // Its reader thread runs the built program.
-      const { code: ended, stdout, stderr } = await runProgram(await argumentsOf(args, file));
-      expect({ all: stdout + stderr, code: ended }).toEqual({ all: matching(text), code });
-      return;
-    }
-    const ending = new AbortController();
-    let printed = '';
-    const see = (piece: string): void => {
-      printed += piece;
-      // Following is told to end once there is something to be seen of it.
-      if (isEndless(args) && (args.includes('--follow') || printed.includes(text))) ending.abort();
-    };
-    if (args.includes('--follow')) {
-      const growth = setInterval(() => {
-        if (readFileSync(file, { flag: 'a+' }).length > 0) see('');
-      }, 20);
-      ending.signal.addEventListener('abort', () => clearInterval(growth));
-    }
-    const write = (bytes: Uint8Array): Promise<boolean> => {
-      see(Buffer.from(bytes).toString());
-      return Promise.resolve(true);
-    };
-    const change = { signal: ending.signal, out: see, err: see, write };
-    const ran = await runInProcess(await argumentsOf(args, file), change);
-    const all = printed + ran.message;
-    expect({ all, code: exitCodeOf(ran.exit) }).toEqual({ all: matching(text), code });
-  });
+it.each(examples.map((example) => [example.line, example] as const))('%s', async (_, example) => {
+  const { args, code, text } = example;
+  const file = join(scratchDirectory(), 'file.ndjson');
+  await prepare(args, code, file);
+  if (args[0] === 'start') {
+    // Its reader thread runs the built program.
+    const { code: ended, stdout, stderr } = await runProgram(await argumentsOf(args, file));
+    expect({ all: stdout + stderr, code: ended }).toEqual({ all: matching(text), code });
+    return;
+  }
+  const ending = new AbortController();
+  let printed = '';
+  const see = (piece: string): void => {
+    printed += piece;
+    // Following is told to end once there is something to be seen of it.
+    if (isEndless(args) && (args.includes('--follow') || printed.includes(text))) ending.abort();
+  };
+  if (args.includes('--follow')) {
+    const growth = setInterval(() => {
+      if (readFileSync(file, { flag: 'a+' }).length > 0) see('');
+    }, 20);
+    ending.signal.addEventListener('abort', () => clearInterval(growth));
+  }
+  const write = (bytes: Uint8Array): Promise<boolean> => {
+    see(Buffer.from(bytes).toString());
+    return Promise.resolve(true);
+  };
+  const change = { signal: ending.signal, out: see, err: see, write };
+  const ran = await runInProcess(await argumentsOf(args, file), change);
+  const all = printed + ran.message;
+  expect({ all, code: exitCodeOf(ran.exit) }).toEqual({ all: matching(text), code });
 });

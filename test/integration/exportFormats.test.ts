@@ -60,118 +60,112 @@ const micros = (rfc3339: unknown): string => {
   return String(seconds * 1_000_000n + nanosOf(rfc3339) / 1000n);
 };
 
-describe('files of other formats', () => {
-  it('Parquet has the types that queries want', async () => {
-    const { directory, manifest } = await exported('--format', 'parquet', '--compress', 'gzip');
-    const from = `from '${directory}/transactions/*.parquet'`;
-    const types = await duckdb(`describe select * ${from}`);
-    expect(Object.fromEntries(types.map((row) => [row['column_name'], row['column_type']]))).toMatchObject({
-      ...{ height: 'BIGINT', timestamp: 'TIMESTAMP WITH TIME ZONE', gas_limit: 'UBIGINT', script: 'VARCHAR' },
-      ...{ script_binary: 'BLOB', authorizers: 'VARCHAR[]', arguments_binary: 'BLOB[]' },
-    });
-    // Row groups that cannot match are passed over by these.
-    const count = `select count(*)::int as n ${from}`;
-    const large = reference.filter((line) => bodyOf(line)['gas_limit'] === String(2n ** 64n - 1n));
-    const found = await duckdb(`${count} where gas_limit > 9223372036854775808::ubigint`);
-    expect(found).toEqual([{ n: large.length }]);
-    expect(await duckdb(count)).toEqual([{ n: manifest.rows['transactions'] }]);
-    // Beside what a partition that is written again leaves for a moment.
-    const [one = ''] = readdirSync(join(directory, 'transactions'));
-    copyFileSync(
-      join(directory, 'transactions', one),
-      join(directory, 'transactions/transactions-0.parquet'),
-    );
-    const [, files = '', query = ''] = /^(SET VARIABLE .*)\n(SELECT .*)$/m.exec(exportPage) ?? [];
-    const asked = `select sum(n)::int as n from (${query.replace(';', '').replace('count(*)', 'count(*) as n')})`;
-    expect(await duckdb(`${files.replaceAll('flow/', `${directory}/`)} ${asked}`)).toEqual([
-      { n: manifest.rows['transactions'] },
-    ]);
+it('Parquet has the types that queries want', async () => {
+  const { directory, manifest } = await exported('--format', 'parquet', '--compress', 'gzip');
+  const from = `from '${directory}/transactions/*.parquet'`;
+  const types = await duckdb(`describe select * ${from}`);
+  expect(Object.fromEntries(types.map((row) => [row['column_name'], row['column_type']]))).toMatchObject({
+    ...{ height: 'BIGINT', timestamp: 'TIMESTAMP WITH TIME ZONE', gas_limit: 'UBIGINT', script: 'VARCHAR' },
+    ...{ script_binary: 'BLOB', authorizers: 'VARCHAR[]', arguments_binary: 'BLOB[]' },
   });
+  // Row groups that cannot match are passed over by these.
+  const count = `select count(*)::int as n ${from}`;
+  const large = reference.filter((line) => bodyOf(line)['gas_limit'] === String(2n ** 64n - 1n));
+  const found = await duckdb(`${count} where gas_limit > 9223372036854775808::ubigint`);
+  expect(found).toEqual([{ n: large.length }]);
+  expect(await duckdb(count)).toEqual([{ n: manifest.rows['transactions'] }]);
+  // Beside what a partition that is written again leaves for a moment.
+  const [one = ''] = readdirSync(join(directory, 'transactions'));
+  copyFileSync(join(directory, 'transactions', one), join(directory, 'transactions/transactions-0.parquet'));
+  const [, files = '', query = ''] = /^(SET VARIABLE .*)\n(SELECT .*)$/m.exec(exportPage) ?? [];
+  const asked = `select sum(n)::int as n from (${query.replace(';', '').replace('count(*)', 'count(*) as n')})`;
+  expect(await duckdb(`${files.replaceAll('flow/', `${directory}/`)} ${asked}`)).toEqual([
+    { n: manifest.rows['transactions'] },
+  ]);
+});
 
-  it('tables of blocks and collections are what the lines are, in Parquet and CSV', async () => {
-    const told = linesOfKind('block').map(({ height, timestamp, collections, ...line }) => ({
-      ...{ line, timestamp, of: { height: String(height), timestamp: micros(timestamp) } },
-      all: collections as readonly { collection_id: string; transaction_count: number }[],
-    }));
-    const expectedBlocks = told.map(({ all, line, of, timestamp }) => ({
-      ...{ ...of, id: line['block_id'], parent_id: line['parent_id'] },
-      ...{ timestamp_nanos: Number(nanosOf(timestamp) % 1000n), collection_count: all.length },
-      transaction_count: all.reduce((sum, { transaction_count }) => sum + transaction_count, 0),
-    }));
-    const expectedCollections = told.flatMap(({ all, line, of }) =>
-      all.map(({ collection_id: id, transaction_count }, collection_index) => ({
-        ...{ ...of, id, block_id: line['block_id'], collection_index, transaction_count },
-      })),
-    );
-    for (const format of ['parquet', 'csv']) {
-      const { directory } = await exported('--format', format, '--partition', '7');
-      const from = (table: string): string =>
-        format === 'csv' ? `read_csv('${directory}/${table}/*.csv')` : `'${directory}/${table}/*.parquet'`;
-      const same = 'epoch_us(timestamp)::varchar as timestamp, height::bigint::varchar as height';
-      const rowsOf = (table: string, numbers: readonly string[], order: string) => {
-        const whole = numbers.map((name) => `${name}::int as ${name}`).join();
-        return duckdb(`select * replace (${same}, ${whole}) from ${from(table)} order by ${order}`);
-      };
-      const counted = ['timestamp_nanos', 'collection_count', 'transaction_count'];
-      expect(await rowsOf('blocks', counted, 'height::bigint')).toEqual(expectedBlocks);
-      const placed = ['collection_index', 'transaction_count'];
-      const order = 'height::bigint, collection_index';
-      expect(await rowsOf('collections', placed, order)).toEqual(expectedCollections);
-    }
-  });
-
-  it('lines in partitions are, one after the other, what export to one file is', async () => {
-    const { directory, files, manifest } = await exported('--partition', '7', '--compress', 'gzip');
-    const all = files.map(({ path }) => gunzipSync(readFileSync(join(directory, path))).toString());
-    expect(all.join('') === referenceText).toBe(true);
-    // Borders are multiples of 7, whatever the first height is.
-    expect(manifest.partitions[0]).toMatchObject({ from: FIRST, to: 97 });
-    for (const { from, to } of manifest.partitions.slice(1, -1))
-      expect([from % 7, to]).toEqual([0, from + 6]);
-    expect(manifest.to).toBe(LAST);
-    const sums = files.map(({ path, bytes, sha256 }) => {
-      const content = readFileSync(join(directory, path));
-      expect(content.length).toBe(bytes);
-      expect(createHash('sha256').update(content).digest('hex')).toBe(sha256);
-      return `${sha256}  ${path}\n`;
-    });
-    expect(createHash('sha256').update(sums.join('')).digest('hex')).toBe(manifest.sha256);
-  });
-
-  it('--no-scripts, --account, --role and --columns leave out what they say', async () => {
-    const read = async (...flags: string[]): Promise<Line[]> => {
-      const { directory, files } = await exported(...flags);
-      return linesOf(files.map(({ path }) => readFileSync(join(directory, path), 'utf8')).join(''));
+it('tables of blocks and collections are what the lines are, in Parquet and CSV', async () => {
+  const told = linesOfKind('block').map(({ height, timestamp, collections, ...line }) => ({
+    ...{ line, timestamp, of: { height: String(height), timestamp: micros(timestamp) } },
+    all: collections as readonly { collection_id: string; transaction_count: number }[],
+  }));
+  const expectedBlocks = told.map(({ all, line, of, timestamp }) => ({
+    ...{ ...of, id: line['block_id'], parent_id: line['parent_id'] },
+    ...{ timestamp_nanos: Number(nanosOf(timestamp) % 1000n), collection_count: all.length },
+    transaction_count: all.reduce((sum, { transaction_count }) => sum + transaction_count, 0),
+  }));
+  const expectedCollections = told.flatMap(({ all, line, of }) =>
+    all.map(({ collection_id: id, transaction_count }, collection_index) => ({
+      ...{ ...of, id, block_id: line['block_id'], collection_index, transaction_count },
+    })),
+  );
+  for (const format of ['parquet', 'csv']) {
+    const { directory } = await exported('--format', format, '--partition', '7');
+    const from = (table: string): string =>
+      format === 'csv' ? `read_csv('${directory}/${table}/*.csv')` : `'${directory}/${table}/*.parquet'`;
+    const same = 'epoch_us(timestamp)::varchar as timestamp, height::bigint::varchar as height';
+    const rowsOf = (table: string, numbers: readonly string[], order: string) => {
+      const whole = numbers.map((name) => `${name}::int as ${name}`).join();
+      return duckdb(`select * replace (${same}, ${whole}) from ${from(table)} order by ${order}`);
     };
-    const withoutScripts = reference.map((line) => {
-      if (line['kind'] !== 'transaction') return line;
-      const { script: _, ...transaction } = bodyOf(line);
-      return { ...line, transaction };
-    });
-    expect(await read('--no-scripts')).toEqual(withoutScripts);
+    const counted = ['timestamp_nanos', 'collection_count', 'transaction_count'];
+    expect(await rowsOf('blocks', counted, 'height::bigint')).toEqual(expectedBlocks);
+    const placed = ['collection_index', 'transaction_count'];
+    const order = 'height::bigint, collection_index';
+    expect(await rowsOf('collections', placed, order)).toEqual(expectedCollections);
+  }
+});
 
-    const ofPayer = reference.filter((line) => bodyOf(line)['payer'] === ODD_PAYER);
-    expect(ofPayer.length).toBeGreaterThan(0);
-    expect(await read('--account', `0x${ODD_PAYER}`)).toEqual(ofPayer);
-    expect(await read('--account', ODD_PAYER, '--role', 'payer')).toEqual(ofPayer);
-    expect(await read('--account', ODD_PAYER, '--role', 'authorizer')).toEqual([]);
-
-    const flat = await read('--columns', 'height,id,gas_limit,blocks.id');
-    const flatBlocks = linesOfKind('block').map(({ block_id: id }) => ({ kind: 'block', id }));
-    expect(flat.filter(({ kind }) => kind === 'block')).toEqual(flatBlocks);
-    const flatTransactions = linesOfKind('transaction').map((line) => {
-      const { id, gas_limit } = bodyOf(line);
-      return { kind: 'transaction', id, height: line['height'], gas_limit };
-    });
-    expect(flat.filter(({ kind }) => kind === 'transaction')).toEqual(flatTransactions);
-    const table = ['--format', 'csv', '--columns', 'transactions.*', '--no-scripts'];
-    const { directory, manifest } = await exported(...table);
-    expect(Object.keys(manifest.rows)).toEqual(['transactions']);
-    const [name = ''] = readdirSync(join(directory, 'transactions'));
-    const [head] = readFileSync(join(directory, 'transactions', name), 'utf8').split('\n');
-    expect(head).toContain('script_sha256');
-    expect(head).not.toMatch(/\bscript\b/);
+it('lines in partitions are, one after the other, what export to one file is', async () => {
+  const { directory, files, manifest } = await exported('--partition', '7', '--compress', 'gzip');
+  const all = files.map(({ path }) => gunzipSync(readFileSync(join(directory, path))).toString());
+  expect(all.join('') === referenceText).toBe(true);
+  // Borders are multiples of 7, whatever the first height is.
+  expect(manifest.partitions[0]).toMatchObject({ from: FIRST, to: 97 });
+  for (const { from, to } of manifest.partitions.slice(1, -1)) expect([from % 7, to]).toEqual([0, from + 6]);
+  expect(manifest.to).toBe(LAST);
+  const sums = files.map(({ path, bytes, sha256 }) => {
+    const content = readFileSync(join(directory, path));
+    expect(content.length).toBe(bytes);
+    expect(createHash('sha256').update(content).digest('hex')).toBe(sha256);
+    return `${sha256}  ${path}\n`;
   });
+  expect(createHash('sha256').update(sums.join('')).digest('hex')).toBe(manifest.sha256);
+});
+
+it('--no-scripts, --account, --role and --columns leave out what they say', async () => {
+  const read = async (...flags: string[]): Promise<Line[]> => {
+    const { directory, files } = await exported(...flags);
+    return linesOf(files.map(({ path }) => readFileSync(join(directory, path), 'utf8')).join(''));
+  };
+  const withoutScripts = reference.map((line) => {
+    if (line['kind'] !== 'transaction') return line;
+    const { script: _, ...transaction } = bodyOf(line);
+    return { ...line, transaction };
+  });
+  expect(await read('--no-scripts')).toEqual(withoutScripts);
+
+  const ofPayer = reference.filter((line) => bodyOf(line)['payer'] === ODD_PAYER);
+  expect(ofPayer.length).toBeGreaterThan(0);
+  expect(await read('--account', `0x${ODD_PAYER}`)).toEqual(ofPayer);
+  expect(await read('--account', ODD_PAYER, '--role', 'payer')).toEqual(ofPayer);
+  expect(await read('--account', ODD_PAYER, '--role', 'authorizer')).toEqual([]);
+
+  const flat = await read('--columns', 'height,id,gas_limit,blocks.id');
+  const flatBlocks = linesOfKind('block').map(({ block_id: id }) => ({ kind: 'block', id }));
+  expect(flat.filter(({ kind }) => kind === 'block')).toEqual(flatBlocks);
+  const flatTransactions = linesOfKind('transaction').map((line) => {
+    const { id, gas_limit } = bodyOf(line);
+    return { kind: 'transaction', id, height: line['height'], gas_limit };
+  });
+  expect(flat.filter(({ kind }) => kind === 'transaction')).toEqual(flatTransactions);
+  const table = ['--format', 'csv', '--columns', 'transactions.*', '--no-scripts'];
+  const { directory, manifest } = await exported(...table);
+  expect(Object.keys(manifest.rows)).toEqual(['transactions']);
+  const [name = ''] = readdirSync(join(directory, 'transactions'));
+  const [head] = readFileSync(join(directory, 'transactions', name), 'utf8').split('\n');
+  expect(head).toContain('script_sha256');
+  expect(head).not.toMatch(/\bscript\b/);
 });
 
 it('docs/export.md has every column, in order', async () => {
@@ -185,64 +179,62 @@ it('docs/export.md has every column, in order', async () => {
   }
 });
 
-describe('a directory', () => {
-  it('that ends within a partition is taken further, to what one export would have made', async () => {
-    const flags = ['--format', 'parquet', '--partition', '7'];
-    const whole = await exported(...flags);
-    const { directory } = await exported(...flags, '--to', String(FIRST + 9));
-    const goOn = () => odd.run('--output', directory, ...flags, '--resume');
-    expect((await goOn()).exit).toBe('done');
-    expect(manifestIn(directory)).toEqual(whole.manifest);
-    for (const table of ['blocks', 'collections', 'transactions'])
-      expect(readdirSync(join(directory, table))).toEqual(readdirSync(join(whole.directory, table)));
-    expect((await goOn()).err).toContain('is complete: heights');
-  });
+it('a directory that ends within a partition is taken further, to what one export would have made', async () => {
+  const flags = ['--format', 'parquet', '--partition', '7'];
+  const whole = await exported(...flags);
+  const { directory } = await exported(...flags, '--to', String(FIRST + 9));
+  const goOn = () => odd.run('--output', directory, ...flags, '--resume');
+  expect((await goOn()).exit).toBe('done');
+  expect(manifestIn(directory)).toEqual(whole.manifest);
+  for (const table of ['blocks', 'collections', 'transactions'])
+    expect(readdirSync(join(directory, table))).toEqual(readdirSync(join(whole.directory, table)));
+  expect((await goOn()).err).toContain('is complete: heights');
+});
 
-  it('is refused where it is not what it was, or something else', async () => {
-    const { directory, files, manifest } = await exported('--partition', '7');
-    const to = ['--output', directory, '--partition', '7'];
-    const resumed = (...more: string[]) => refused(...to, '--resume', ...more);
-    expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
-    expect(await resumed('--compress', 'gzip')).toMatch(/begun with --compress "none", not "gzip"/);
-    expect(await resumed('--to', '99')).toMatch(/goes to height \d+ already/);
-    const path = join(directory, files[0]?.path ?? '');
-    const list = join(directory, 'manifest.json');
-    for (const [damage, words] of [
-      [
-        () => writeFileSync(path, readFileSync(path, 'utf8').replace('height', 'hEight')),
-        /does not match manifest\.json/,
-      ],
-      [() => truncateSync(path, 3), /does not match manifest\.json/],
-      [() => rmSync(path), /was changed or removed after it was written/],
-      [
-        () => writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] })),
-        /has no manifest\.json of an/,
-      ],
-      [() => rmSync(list), /has no manifest\.json of an export/],
-      [() => mkdirSync(list), /Cannot write .*manifest\.json: it is a directory/],
-    ] as const) {
-      damage();
-      expect(await resumed()).toMatch(words);
-    }
-  });
+it('a directory is refused where it is not what it was, or something else', async () => {
+  const { directory, files, manifest } = await exported('--partition', '7');
+  const to = ['--output', directory, '--partition', '7'];
+  const resumed = (...more: string[]) => refused(...to, '--resume', ...more);
+  expect(await refused(...to)).toMatch(/is not empty\. Add --resume/);
+  expect(await resumed('--compress', 'gzip')).toMatch(/begun with --compress "none", not "gzip"/);
+  expect(await resumed('--to', '99')).toMatch(/goes to height \d+ already/);
+  const path = join(directory, files[0]?.path ?? '');
+  const list = join(directory, 'manifest.json');
+  for (const [damage, words] of [
+    [
+      () => writeFileSync(path, readFileSync(path, 'utf8').replace('height', 'hEight')),
+      /does not match manifest\.json/,
+    ],
+    [() => truncateSync(path, 3), /does not match manifest\.json/],
+    [() => rmSync(path), /was changed or removed after it was written/],
+    [
+      () => writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] })),
+      /has no manifest\.json of an/,
+    ],
+    [() => rmSync(list), /has no manifest\.json of an export/],
+    [() => mkdirSync(list), /Cannot write .*manifest\.json: it is a directory/],
+  ] as const) {
+    damage();
+    expect(await resumed()).toMatch(words);
+  }
+});
 
-  it.each([
-    [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
-    [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
-    [['--role', 'payer'], /Add --account ADDRESS\.$/],
-    [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],
-    [['--output', 'x', '--account', ODD_PAYER, '--role', 'king'], /^invalid role: .*, got "king"/],
-    [['--output', 'x', '--columns', 'gaslimit'], /Unknown column "gaslimit".*Did you mean gas_limit\?/],
-    [['--output', 'x', '--columns', 'script', '--no-scripts'], /leaves none of the --columns/],
-    [['--output', 'x', '--format', 'xlsx'], /is not one of ndjson, csv, parquet/],
-    [['--output', 'x', '--partition', '0'], /Wrong value for --partition/],
-    [['--output', '/proc/nowhere/x', '--format', 'csv'], /Cannot write .*its directory does not exist/],
-  ])('%j is refused', async (flags, message) => {
-    const parent = scratchDirectory();
-    const elsewhere = flags.map((flag) => (flag === 'x' ? join(parent, 'x') : flag));
-    expect(await refused(...elsewhere)).toMatch(message);
-    expect(readdirSync(parent)).toEqual([]);
-  });
+it.each([
+  [['--output', 'x', '--from', '1', '--to', '5'], /is below the first indexed height/],
+  [['--format', 'csv'], /writes files into a directory\. Add --output DIRECTORY\.$/],
+  [['--role', 'payer'], /Add --account ADDRESS\.$/],
+  [['--output', 'x', '--account', 'nobody'], /^invalid address: expected 16 .*, got "nobody"/],
+  [['--output', 'x', '--account', ODD_PAYER, '--role', 'king'], /^invalid role: .*, got "king"/],
+  [['--output', 'x', '--columns', 'gaslimit'], /Unknown column "gaslimit".*Did you mean gas_limit\?/],
+  [['--output', 'x', '--columns', 'script', '--no-scripts'], /leaves none of the --columns/],
+  [['--output', 'x', '--format', 'xlsx'], /is not one of ndjson, csv, parquet/],
+  [['--output', 'x', '--partition', '0'], /Wrong value for --partition/],
+  [['--output', '/proc/nowhere/x', '--format', 'csv'], /Cannot write .*its directory does not exist/],
+])('a directory %j is refused', async (flags, message) => {
+  const parent = scratchDirectory();
+  const elsewhere = flags.map((flag) => (flag === 'x' ? join(parent, 'x') : flag));
+  expect(await refused(...elsewhere)).toMatch(message);
+  expect(readdirSync(parent)).toEqual([]);
 });
 
 describe('what files are made of', () => {

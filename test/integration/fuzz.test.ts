@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { campaign } from '../fuzz/campaign.js';
 import { targets } from '../fuzz/targets.js';
 
@@ -21,16 +21,14 @@ const samples: Readonly<Record<string, number>> = {
   grpc: 250,
 };
 
-describe('whatever comes in', () => {
-  it.each(targets.filter(({ name }) => name in samples).map((target) => [target.name, target] as const))(
-    '%s: is taken or refused in words, at once, and breaks nothing',
-    async (name, target) => {
-      const inputs = samples[name] ?? 0;
-      const { tally, finding } = await campaign(target, { seed: 2, firstIndex: 0, inputs, hangMs: HANG_MS });
-      expect(finding).toBeUndefined();
-      expect(tally.inputs).toBe(inputs);
-      // Both happen, or the inputs are none that say anything.
-      expect(tally.outcomes.size).toBeGreaterThan(3);
-    },
-  );
-});
+it.each(targets.filter(({ name }) => name in samples).map((target) => [target.name, target] as const))(
+  '%s: is taken or refused in words, at once, and breaks nothing',
+  async (name, target) => {
+    const inputs = samples[name] ?? 0;
+    const { tally, finding } = await campaign(target, { seed: 2, firstIndex: 0, inputs, hangMs: HANG_MS });
+    expect(finding).toBeUndefined();
+    expect(tally.inputs).toBe(inputs);
+    // Both happen, or the inputs are none that say anything.
+    expect(tally.outcomes.size).toBeGreaterThan(3);
+  },
+);

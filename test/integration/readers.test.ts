@@ -76,20 +76,18 @@ describe.each([
   });
 });
 
-describe('a reader thread', () => {
-  it('whose port is taken is refused with the flag that mends it', async () => {
-    const { port } = await served(readersHere);
-    const again: StartReader = ({ config, ...options }) =>
-      readersHere({ ...options, config: { ...config, api: { ...config.api, port } } });
-    await expect(served(again)).rejects.toMatchObject(refusal('configuration', '--api-port'));
-  });
+it('a reader thread whose port is taken is refused with the flag that mends it', async () => {
+  const { port } = await served(readersHere);
+  const again: StartReader = ({ config, ...options }) =>
+    readersHere({ ...options, config: { ...config, api: { ...config.api, port } } });
+  await expect(served(again)).rejects.toMatchObject(refusal('configuration', '--api-port'));
+});
 
-  it('that is closed before it served says so', async () => {
-    const readers = keepReaderThread(readerOptions(), {
-      ...{ clock: systemClock, logger: new RecordingLogger(), start: readersHere },
-      metrics: createMetrics({ version: '', node: '' }),
-    });
-    await readers.close();
-    await expect(readers.serve({} as ReaderSources)).rejects.toBeInstanceOf(AbortError);
+it('a reader thread that is closed before it served says so', async () => {
+  const readers = keepReaderThread(readerOptions(), {
+    ...{ clock: systemClock, logger: new RecordingLogger(), start: readersHere },
+    metrics: createMetrics({ version: '', node: '' }),
   });
+  await readers.close();
+  await expect(readers.serve({} as ReaderSources)).rejects.toBeInstanceOf(AbortError);
 });

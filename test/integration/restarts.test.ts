@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { readdirSync } from 'node:fs';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, expect, it, vi } from 'vitest';
 import { openLifecycle } from '../../src/app/lifecycle/openLifecycle.js';
 import { openUpstream, runIndexing } from '../../src/app/line/runIndexing.js';
 import { loadConfig } from '../../src/config/index.js';
@@ -37,94 +37,93 @@ function grown(before: Readonly<Record<string, number>>): readonly string[] {
     .map(([name, count]) => `${count} ${name}, ${before[name] ?? 0} before`);
 }
 
-describe('many lines, one after another, over the same nodes', { timeout: 300_000 }, () => {
-  const { freshPath, open } = useStores();
-  const devnets: DevnetHandle[] = [];
-  afterAll(async () => {
-    for (const devnet of devnets) await devnet.close();
-  });
+vi.setConfig({ testTimeout: 300_000 });
+const { freshPath, open } = useStores();
+const devnets: DevnetHandle[] = [];
+afterAll(async () => {
+  for (const devnet of devnets) await devnet.close();
+});
 
-  /** One daemon's indexing, in which another line takes over again and again. */
-  const run = async (devnet: DevnetHandle, streamed: boolean, lines: number) => {
-    const flags = {
-      ...{ network: 'devnet', accessNodes: devnet.address, startHeight: String(LIVE_FROM), window: '32' },
-      'edi.enabled': String(streamed),
-      'backfill.plan': String(LIVE_FROM - HISTORY_HEIGHTS),
-    };
-    const given = new Map(Object.entries(flags).map(([key, value]) => [key, [value]]));
-    const { config } = loadConfig({ file: undefined, environment: {}, flags: given }, { isTerminal: false });
-    const logger = new RecordingLogger();
-    const lifecycle = openLifecycle({ clock: systemClock, logger });
-    const store = await open(await freshPath());
-    lifecycle.onClose('store', () => store.close());
-    const upstream = openUpstream(config, {
-      ...{ store, lifecycle, sporks: [], clock: systemClock, random: seededRandom(1), logger },
-      ...{ metrics: createMetrics({ version: 'test', node: '' }), maxRangeHeights: RANGE_HEIGHTS },
-    });
-    const faults: string[] = [];
-    const ledger = new Ledger({ parts: upstream, fail: (what) => faults.push(what) });
-    const seen = { lines: 0, underWay: 0, listening: [] as number[] };
-    let term = { lost: new AbortController(), endsAt: Infinity };
-    upstream.window.onMoved(() => {
-      if (store.latestIndexedHeight() < term.endsAt || term.lost.signal.aborted) return;
-      seen.underWay += Number(upstream.slots.inUse > 0 || devnet.openStreams() > HEAD_STREAMS);
-      term.lost.abort();
-    });
-    const leadership: Leadership = {
-      leader: () => undefined,
-      // Called when no line runs.
-      lead: async () => {
-        seen.listening.push(getEventListeners(lifecycle.signal, 'abort').length);
-        if (seen.lines === lines) {
-          await whenAborted(lifecycle.signal);
-          return undefined;
-        }
-        seen.lines += 1;
-        const from = store.meta() === undefined ? LIVE_FROM : store.latestIndexedHeight();
-        term = { lost: new AbortController(), endsAt: from + HEIGHTS_OF_A_LINE };
-        return { lost: term.lost.signal, release: () => Promise.resolve() };
-      },
-    };
-    const indexing = runIndexing(config, { ...upstream, leadership }, (line) => {
-      if (line !== undefined) ledger.lineStarts(line);
-    });
-    ledger.opened();
-    const running = lifecycle.waitFor('indexing', indexing);
-    const isFilled = (): boolean => store.meta()?.firstHeight === LIVE_FROM - HISTORY_HEIGHTS;
-    await expect.poll(() => [seen.listening.length, isFilled()], WAIT).toEqual([lines + 1, true]);
-    // With the nodes alone.
-    await expect.poll(() => [upstream.slots.inUse, upstream.backfill.running().length], WAIT).toEqual([0, 0]);
-    ledger.afterStep();
-    await expect.poll(() => devnet.openStreams(), WAIT).toBeLessThanOrEqual(HEAD_STREAMS);
-    lifecycle.stop();
-    await running;
-    await lifecycle.close();
-    ledger.ended(false);
-    return { ...seen, faults };
+/** One daemon's indexing, in which another line takes over again and again. */
+const run = async (devnet: DevnetHandle, streamed: boolean, lines: number) => {
+  const flags = {
+    ...{ network: 'devnet', accessNodes: devnet.address, startHeight: String(LIVE_FROM), window: '32' },
+    'edi.enabled': String(streamed),
+    'backfill.plan': String(LIVE_FROM - HISTORY_HEIGHTS),
   };
-
-  it.each([
-    ['asked for by id', false],
-    ['streamed', true],
-  ])('give back all that they had open, with collections %s', async (_, streamed) => {
-    const devnet = await startDevnet({
-      ...{ startHead: 2_000, blockIntervalMs: 10, executionData: streamed },
-      faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 10, probability: 0.7 }],
-    });
-    devnets.push(devnet);
-    // What is loaded once, and kept, is there before.
-    await run(devnet, streamed, 1);
-    await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
-    // Counted as it will be afterwards, with the timers of a poll.
-    let before = held();
-    await expect.poll(() => (before = held())['descriptors'], WAIT).toBeGreaterThan(0);
-    const { faults, lines, listening, underWay } = await run(devnet, streamed, RESTARTS + 1);
-    expect(lines).toBe(RESTARTS + 1);
-    expect(underWay).toBeGreaterThan(RESTARTS / 2);
-    expect(faults).toEqual([]);
-    // A loop or two of the daemon may be about to wait, or not to.
-    expect(Math.max(...listening)).toBeLessThanOrEqual(listening[0]! + 2);
-    await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
-    await expect.poll(() => grown(before), WAIT).toEqual([]);
+  const given = new Map(Object.entries(flags).map(([key, value]) => [key, [value]]));
+  const { config } = loadConfig({ file: undefined, environment: {}, flags: given }, { isTerminal: false });
+  const logger = new RecordingLogger();
+  const lifecycle = openLifecycle({ clock: systemClock, logger });
+  const store = await open(await freshPath());
+  lifecycle.onClose('store', () => store.close());
+  const upstream = openUpstream(config, {
+    ...{ store, lifecycle, sporks: [], clock: systemClock, random: seededRandom(1), logger },
+    ...{ metrics: createMetrics({ version: 'test', node: '' }), maxRangeHeights: RANGE_HEIGHTS },
   });
+  const faults: string[] = [];
+  const ledger = new Ledger({ parts: upstream, fail: (what) => faults.push(what) });
+  const seen = { lines: 0, underWay: 0, listening: [] as number[] };
+  let term = { lost: new AbortController(), endsAt: Infinity };
+  upstream.window.onMoved(() => {
+    if (store.latestIndexedHeight() < term.endsAt || term.lost.signal.aborted) return;
+    seen.underWay += Number(upstream.slots.inUse > 0 || devnet.openStreams() > HEAD_STREAMS);
+    term.lost.abort();
+  });
+  const leadership: Leadership = {
+    leader: () => undefined,
+    // Called when no line runs.
+    lead: async () => {
+      seen.listening.push(getEventListeners(lifecycle.signal, 'abort').length);
+      if (seen.lines === lines) {
+        await whenAborted(lifecycle.signal);
+        return undefined;
+      }
+      seen.lines += 1;
+      const from = store.meta() === undefined ? LIVE_FROM : store.latestIndexedHeight();
+      term = { lost: new AbortController(), endsAt: from + HEIGHTS_OF_A_LINE };
+      return { lost: term.lost.signal, release: () => Promise.resolve() };
+    },
+  };
+  const indexing = runIndexing(config, { ...upstream, leadership }, (line) => {
+    if (line !== undefined) ledger.lineStarts(line);
+  });
+  ledger.opened();
+  const running = lifecycle.waitFor('indexing', indexing);
+  const isFilled = (): boolean => store.meta()?.firstHeight === LIVE_FROM - HISTORY_HEIGHTS;
+  await expect.poll(() => [seen.listening.length, isFilled()], WAIT).toEqual([lines + 1, true]);
+  // With the nodes alone.
+  await expect.poll(() => [upstream.slots.inUse, upstream.backfill.running().length], WAIT).toEqual([0, 0]);
+  ledger.afterStep();
+  await expect.poll(() => devnet.openStreams(), WAIT).toBeLessThanOrEqual(HEAD_STREAMS);
+  lifecycle.stop();
+  await running;
+  await lifecycle.close();
+  ledger.ended(false);
+  return { ...seen, faults };
+};
+
+it.each([
+  ['asked for by id', false],
+  ['streamed', true],
+])('give back all that they had open, with collections %s', async (_, streamed) => {
+  const devnet = await startDevnet({
+    ...{ startHead: 2_000, blockIntervalMs: 10, executionData: streamed },
+    faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 10, probability: 0.7 }],
+  });
+  devnets.push(devnet);
+  // What is loaded once, and kept, is there before.
+  await run(devnet, streamed, 1);
+  await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
+  // Counted as it will be afterwards, with the timers of a poll.
+  let before = held();
+  await expect.poll(() => (before = held())['descriptors'], WAIT).toBeGreaterThan(0);
+  const { faults, lines, listening, underWay } = await run(devnet, streamed, RESTARTS + 1);
+  expect(lines).toBe(RESTARTS + 1);
+  expect(underWay).toBeGreaterThan(RESTARTS / 2);
+  expect(faults).toEqual([]);
+  // A loop or two of the daemon may be about to wait, or not to.
+  expect(Math.max(...listening)).toBeLessThanOrEqual(listening[0]! + 2);
+  await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
+  await expect.poll(() => grown(before), WAIT).toEqual([]);
 });

@@ -201,9 +201,7 @@ export class CellRun {
   }
 }
 
-export function isFromTheStart(phase: Phase): boolean {
-  return phase === 'start' || phase === 'restart';
-}
+export const isFromTheStart = (phase: Phase): boolean => phase === 'start' || phase === 'restart';
 
 export async function pause(ms = 250): Promise<undefined> {
   await new Promise((resolve) => setTimeout(resolve, ms).unref());

@@ -71,9 +71,7 @@ function checked(rules: readonly object[]): readonly FaultRule[] {
   }
 }
 
-function status(code: StatusName): Effect {
-  return { fault: 'error', code, message: REFUSAL_WORDS };
-}
+const status = (code: StatusName): Effect => ({ fault: 'error', code, message: REFUSAL_WORDS });
 
 const faultsByKind: Readonly<Record<FaultKind, readonly MatrixFault[]>> = {
   error: [

@@ -98,32 +98,26 @@ export const subjects: readonly Subject[] = [
       ['hybrid', 'none', [method]],
     ),
   ),
-  ...of(
-    { method: HEAD_STREAM, told: 'head', phases: always },
-    ['hybrid', 'call', [HEAD_STREAM]],
-    ['hybrid', 'node', everyHead],
-    ['hybrid', 'none', everyHead],
-  ),
-  ...of({ method: HEAD_STREAM, told: 'head', phases: running }, ['ediOnly', 'none', everyHead]),
-  ...of({ method: HEADER, told: 'head', phases: always }, ['hybrid', 'call', [HEADER]]),
-  ...of(
-    { method: HEADER, told: 'head', phases: always, node: withoutStreams },
-    ['hybrid', 'node', [HEADER]],
-    ['hybrid', 'none', [HEADER]],
-  ),
-  ...of(
-    { method: BLOCK_STREAM, told: 'blocks', phases: always },
-    ['hybrid', 'call', [BLOCK_STREAM]],
-    ['hybrid', 'node', everyBlock],
-    ['hybrid', 'none', everyBlock],
-  ),
-  ...of({ method: BLOCK_STREAM, told: 'blocks', phases: running }, ['ediOnly', 'none', everyBlock]),
-  ...of({ method: BLOCK, told: 'blocks', phases: always }, ['hybrid', 'call', [BLOCK]]),
-  ...of(
-    { method: BLOCK, told: 'blocks', phases: always, node: withoutStreams },
-    ['hybrid', 'node', [BLOCK]],
-    ['hybrid', 'none', [BLOCK]],
-  ),
+  ...(
+    [
+      ['head', HEAD_STREAM, HEADER, everyHead],
+      ['blocks', BLOCK_STREAM, BLOCK, everyBlock],
+    ] as const
+  ).flatMap(([told, stream, call, every]) => [
+    ...of(
+      { method: stream, told, phases: always },
+      ['hybrid', 'call', [stream]],
+      ['hybrid', 'node', every],
+      ['hybrid', 'none', every],
+    ),
+    ...of({ method: stream, told, phases: running }, ['ediOnly', 'none', every]),
+    ...of({ method: call, told, phases: always }, ['hybrid', 'call', [call]]),
+    ...of(
+      { method: call, told, phases: always, node: withoutStreams },
+      ['hybrid', 'node', [call]],
+      ['hybrid', 'none', [call]],
+    ),
+  ]),
   ...of(
     { method: FULL, told: 'collections', phases: running },
     ['requester', 'call', [FULL]],

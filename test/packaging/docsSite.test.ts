@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import MiniSearch from 'minisearch';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { pageFiles } from '../../docs/.vitepress/pages.js';
 import { pageAt, root } from '../docs/files.js';
 import { builtPath, Site } from '../docs/Site.js';
@@ -93,47 +93,43 @@ const questions: readonly (readonly [where: string, question: string, typed?: st
   ],
 ];
 
-describe('a newcomer', () => {
-  it.each(questions.map(([where, question]) => [where, question] as const))(
-    'finds in two clicks, in %s: %s',
-    (where) => {
-      const [page = '', anchor = ''] = where.split('#');
-      const target = builtPath(page);
-      const isAnswer = (link: { path: string; anchor: string }): boolean =>
-        link.path === target && link.anchor === anchor;
-      const first = site.of('docs/index.md').links;
-      const clicks = first.some(isAnswer)
-        ? 1
-        : first.some(
-              ({ path }) =>
-                site.pages.get(path)?.links.some(isAnswer) === true ||
-                (path === target && site.pages.get(path)?.outline.has(anchor) === true),
-            )
-          ? 2
-          : Infinity;
-      expect(clicks).toBeLessThanOrEqual(2);
-    },
-  );
+it.each(questions.map(([where, question]) => [where, question] as const))(
+  'a newcomer finds in two clicks, in %s: %s',
+  (where) => {
+    const [page = '', anchor = ''] = where.split('#');
+    const target = builtPath(page);
+    const isAnswer = (link: { path: string; anchor: string }): boolean =>
+      link.path === target && link.anchor === anchor;
+    const first = site.of('docs/index.md').links;
+    const clicks = first.some(isAnswer)
+      ? 1
+      : first.some(
+            ({ path }) =>
+              site.pages.get(path)?.links.some(isAnswer) === true ||
+              (path === target && site.pages.get(path)?.outline.has(anchor) === true),
+          )
+        ? 2
+        : Infinity;
+    expect(clicks).toBeLessThanOrEqual(2);
+  },
+);
 
-  it('finds each answer by the search', async () => {
-    const [path = ''] = site.files.filter((file) => file.includes('localSearchIndex'));
-    const { default: index } = (await import(pathToFileURL(join(directory, path)).href)) as {
-      default: string;
-    };
-    const search = MiniSearch.loadJSON<{ id: string }>(index, {
-      fields: ['title', 'titles', 'text'],
-      storeFields: ['title', 'titles'],
-      searchOptions: { fuzzy: 0.2, prefix: true, boost: { title: 4, text: 2, titles: 1 } },
-    });
-    const missed = questions.filter(([where, question, typed = question]) => {
-      const [page = '', anchor = ''] = where.split('#');
-      const found = search
-        .search(typed)
-        .slice(0, 10)
-        .map(({ id }) => String(id));
-      const wanted = `${builtPath(page)}${anchor === '' ? '' : `#${anchor}`}`;
-      return !found.some((id) => (anchor === '' ? id.includes(wanted) : id.endsWith(wanted)));
-    });
-    expect(missed).toEqual([]);
+it('a newcomer finds each answer by the search', async () => {
+  const [path = ''] = site.files.filter((file) => file.includes('localSearchIndex'));
+  const { default: index } = (await import(pathToFileURL(join(directory, path)).href)) as { default: string };
+  const search = MiniSearch.loadJSON<{ id: string }>(index, {
+    fields: ['title', 'titles', 'text'],
+    storeFields: ['title', 'titles'],
+    searchOptions: { fuzzy: 0.2, prefix: true, boost: { title: 4, text: 2, titles: 1 } },
   });
+  const missed = questions.filter(([where, question, typed = question]) => {
+    const [page = '', anchor = ''] = where.split('#');
+    const found = search
+      .search(typed)
+      .slice(0, 10)
+      .map(({ id }) => String(id));
+    const wanted = `${builtPath(page)}${anchor === '' ? '' : `#${anchor}`}`;
+    return !found.some((id) => (anchor === '' ? id.includes(wanted) : id.endsWith(wanted)));
+  });
+  expect(missed).toEqual([]);
 });

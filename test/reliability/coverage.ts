@@ -35,9 +35,8 @@ const { status } = spawnSync(
 if (status === 0) {
   const summary = JSON.parse(readFileSync(join(directory, 'coverage-summary.json'), 'utf8')) as Summary;
   const rooms = MEASURED.map((room) => roomOf(room, summary));
-  for (const { room, lines, branches } of rooms) {
+  for (const { room, lines, branches } of rooms)
     process.stdout.write(`${room}: ${lines} % of lines, ${branches} % of branches\n`);
-  }
   const failures = rooms.filter(({ lines, branches }) => Math.min(lines, branches) < LEAST_PERCENT).length;
   if (failures > 0) process.stdout.write(`every room must have ${LEAST_PERCENT} % of both\n`);
   conclude({ runs: rooms.length, failures, unit: 'rooms' }, args.report, { rooms });

@@ -261,14 +261,10 @@ export class SimulatedDatabase extends DiskDatabase {
 
 export const DISK_PATH = '/simulated';
 
-function never(): Promise<never> {
-  return new Promise(() => undefined);
-}
+const never = (): Promise<never> => new Promise(() => undefined);
 
 function text(key: Uint8Array): string {
   return Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
 }
 
-function bytes(key: string): Buffer {
-  return Buffer.from(key, 'latin1');
-}
+const bytes = (key: string): Buffer => Buffer.from(key, 'latin1');

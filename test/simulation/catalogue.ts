@@ -241,6 +241,4 @@ function stretchOver({
   return { ...stretch, name, endHeight, blockAt, placesOf, unbound };
 }
 
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
-}
+const sum = (numbers: readonly number[]): number => numbers.reduce((total, number) => total + number, 0);

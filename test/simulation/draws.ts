@@ -74,9 +74,7 @@ export function someLink(dice: Dice, temper: Temper, quietAtMs: number): LinkQua
   return temper(0.6) ? linkOf(dice, temper, quietAtMs) : soundLink(dice);
 }
 
-export function soundLink(dice: Dice): LinkQuality {
-  return { ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) };
-}
+export const soundLink = (dice: Dice): LinkQuality => ({ ...SOUND_LINK, usualMs: dice.magnitude(0.5, 100) });
 
 export function someBackends(dice: Dice, temper: Temper, needsExecutionData: boolean): BackendPlan[] {
   return Array.from({ length: temper(0.3) ? 2 : 1 }, () => backendPlan(dice, temper, needsExecutionData));

@@ -107,12 +107,8 @@ export function faultFree(
     startHead: stretch.endHeight,
     events: [],
     crashSteps: [],
-    quietAtMs: 0,
-    endsWithoutExecutionData: false,
-    falseSpork: undefined,
-    accountsFrom: hasAccounts ? 1 : Infinity,
-    provenFrom: 1,
-    history: undefined,
+    ...{ quietAtMs: 0, endsWithoutExecutionData: false, falseSpork: undefined },
+    ...{ accountsFrom: hasAccounts ? 1 : Infinity, provenFrom: 1, history: undefined },
   };
   return withFinality(withEarlierSporks(scenario, stretch, { endpoints: earlier, events: [] }), stretch);
 }

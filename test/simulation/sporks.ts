@@ -127,6 +127,4 @@ function tableOf(stretch: Stretch, endpoints: readonly EndpointPlan[]) {
 }
 
 /** False for a rule about heights of which there are none. */
-function hasHeights({ fromHeight = 0, toHeight = Infinity }: FaultRule): boolean {
-  return fromHeight <= toHeight;
-}
+const hasHeights = ({ fromHeight = 0, toHeight = Infinity }: FaultRule): boolean => fromHeight <= toHeight;

@@ -16,10 +16,5 @@ export interface RuleFile {
 
 export const rulesPath = join(import.meta.dirname, '../../deploy/prometheus/alerts.yml');
 
-export function readRules(): RuleFile {
-  return parse(readFileSync(rulesPath, 'utf8')) as RuleFile;
-}
-
-export function alertRules(): readonly AlertRule[] {
-  return readRules().groups.flatMap(({ rules }) => rules);
-}
+export const readRules = (): RuleFile => parse(readFileSync(rulesPath, 'utf8')) as RuleFile;
+export const alertRules = (): readonly AlertRule[] => readRules().groups.flatMap(({ rules }) => rules);

@@ -101,9 +101,8 @@ function timeoutMessage(timeout: Json): Buffer {
 
 /** Milliseconds since 1970, or text with up to nine digits of a second. */
 function timestamp(time: unknown): Buffer {
-  if (typeof time === 'number') {
+  if (typeof time === 'number')
     return secondsAndNanos(Math.floor(time / MILLIS_PER_SECOND), (time % MILLIS_PER_SECOND) * 1_000_000);
-  }
   const [, seconds = '', fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(text(time)) ?? [];
   return secondsAndNanos(Date.parse(`${seconds}Z`) / MILLIS_PER_SECOND, Number(fraction.padEnd(9, '0')));
 }

@@ -12,7 +12,6 @@ export type FileShape = Whole<IFileDescriptorProto>;
 type MessageShape = FileShape['messageType'][number];
 type EnumShape = FileShape['enumType'][number];
 
-const REPEATED = 3;
 const MESSAGE = 11;
 const ENUM = 14;
 
@@ -38,8 +37,8 @@ export function typesOf(scope: string, messages: MessageShape[], enums: EnumShap
 }
 
 /**
- * What a strict client finds wrong with files that were made of proto3 sources without a fault, each of which may use what
- * it imports and nothing else. The rules are those of Go's protobuf library, which refuses a whole file for a single breach.
+ * What a strict client finds wrong with files, each of which may use what it imports and nothing else, besides names, numbers and
+ * types. The rules are those of Go's protobuf library, which refuses a whole file for a single breach.
  */
 export function descriptorFaults(files: readonly FileShape[]): readonly string[] {
   const faults: string[] = [];
@@ -66,7 +65,7 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
         faults.push(`${what} names ${typeName} of ${home.file}, which ${name} does not import`);
     };
     for (const [scope, message] of messages) {
-      faults.push(...messageFaults(scope, message));
+      faults.push(...tornOneofs(scope, message));
       for (const { name: field, type, typeName } of message.field)
         if (type === MESSAGE || type === ENUM) resolve(`${scope}.${field}`, type, typeName);
     }
@@ -76,30 +75,12 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
   return faults;
 }
 
-function messageFaults(scope: string, message: MessageShape): string[] {
-  const { field: fields, nestedType: nested, oneofDecl: oneofs } = message;
-  const misnamed = fields.filter((field) => field.jsonName !== jsonName(field.name));
+/** Of a oneof all fields are there, one after the other. */
+function tornOneofs(scope: string, { field: fields, oneofDecl: oneofs }: MessageShape): string[] {
   const torn = oneofs.filter((_, index) => {
     const places = fields.flatMap(({ oneofIndex }, place) => (oneofIndex === index ? [place] : []));
     const [first = 0, last = -1] = [places[0], places.at(-1)];
     return places.length === 0 || last - first + 1 !== places.length;
   });
-  const entries = nested.filter(({ options }) => options?.mapEntry === true);
-  const odd = entries.filter((entry) => {
-    const users = fields.filter((field) => field.typeName === `.${scope}.${entry.name}`);
-    const isNamed = users.every(
-      (user) => user.label === REPEATED && entry.name === `${jsonName(`_${user.name}`)}Entry`,
-    );
-    const parts = entry.field.map(({ name, number }) => `${name} ${number}`);
-    return users.length !== 1 || !isNamed || parts.join() !== 'key 1,value 2';
-  });
-  return [
-    ...misnamed.map(({ name }) => `${scope}.${name} has another JSON name`),
-    ...torn.map(({ name }) => `${scope}.${name} is empty or torn apart`),
-    ...odd.map(({ name }) => `${scope}.${name} is no map entry`),
-  ];
-}
-
-function jsonName(name: string): string {
-  return name.replaceAll(/_+([^_]?)/g, (_, letter: string) => letter.toUpperCase());
+  return torn.map(({ name }) => `${scope}.${name} is empty or torn apart`);
 }

@@ -197,6 +197,4 @@ export async function refusalOf(call: Promise<unknown>) {
   };
 }
 
-function asItIs(bytes: Buffer): Buffer {
-  return bytes;
-}
+const asItIs = (bytes: Buffer): Buffer => bytes;

@@ -91,9 +91,8 @@ export class Program extends Printed {
       stdio: [stdin, ...outputs],
       detached,
     });
-    for (const output of ['stdout', 'stderr'] as const) {
+    for (const output of ['stdout', 'stderr'] as const)
       this.child[output]?.setEncoding('utf8').on('data', (chunk: string) => this.print(output, chunk));
-    }
     this.exited = new Promise((resolve) => {
       this.child.once('close', (code, signal) => {
         this.end();

@@ -7,10 +7,7 @@ import { loadMessages } from './flowWire.js';
 
 const messages = loadMessages();
 const file = (name: string): Buffer => readFileSync(new URL(`../data/proof/${name}`, import.meta.url));
-
-export function knownAnswers(name: string): unknown {
-  return JSON.parse(file(name).toString());
-}
+export const knownAnswers = (name: string): unknown => JSON.parse(file(name).toString());
 
 /** A snapshot of the recorded network, of which only the protocol states are left. */
 export function recordedSnapshot(): {

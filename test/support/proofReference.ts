@@ -138,30 +138,10 @@ function time(form: string, value: unknown): bigint {
   return form === 'H8' ? whole / 1_000_000n : whole;
 }
 
-function sha3(bytes: Uint8Array): Buffer {
-  return Buffer.from(sha3_256(bytes));
-}
-
-function sha3Rlp(item: Item): Buffer {
-  return sha3(RLP.encode(item as Parameters<typeof RLP.encode>[0]));
-}
-
-export function list(value: unknown): readonly unknown[] {
-  return Array.isArray(value) ? value : [];
-}
-
-export function items(value: unknown): readonly Json[] {
-  return list(value) as readonly Json[];
-}
-
-export function text(value: unknown): string {
-  return typeof value === 'string' ? value : '';
-}
-
-export function hex(value: unknown): Buffer {
-  return Buffer.from(text(value), 'hex');
-}
-
-export function base64(value: unknown): Buffer {
-  return Buffer.from(text(value), 'base64');
-}
+const sha3 = (bytes: Uint8Array): Buffer => Buffer.from(sha3_256(bytes));
+const sha3Rlp = (item: Item): Buffer => sha3(RLP.encode(item as Parameters<typeof RLP.encode>[0]));
+export const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+export const items = (value: unknown): readonly Json[] => list(value) as readonly Json[];
+export const text = (value: unknown): string => (typeof value === 'string' ? value : '');
+export const hex = (value: unknown): Buffer => Buffer.from(text(value), 'hex');
+export const base64 = (value: unknown): Buffer => Buffer.from(text(value), 'base64');

@@ -134,6 +134,4 @@ export function forwarderTo(network: AccessNetwork): Forwarder {
   return forwarder;
 }
 
-export function asItIs(bytes: Buffer): Buffer {
-  return bytes;
-}
+export const asItIs = (bytes: Buffer): Buffer => bytes;

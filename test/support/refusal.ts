@@ -12,14 +12,10 @@ export function refusal(exit: ExitReason, words: RegExp | string): Pick<Ran, 'ex
 }
 
 /** The same of one that a process, or `runCommand`, ran: its exit code, and what it says on standard error. */
-export function refused(code: number, words: RegExp | string) {
-  return { code, stderr: matching(words) };
-}
+export const refused = (code: number, words: RegExp | string) => ({ code, stderr: matching(words) });
 
 /** And what one says that does what it is asked. */
-export function answered(words: RegExp | string, code = 0) {
-  return { code, stdout: matching(words) };
-}
+export const answered = (words: RegExp | string, code = 0) => ({ code, stdout: matching(words) });
 
 export function fault(kind: StorageErrorKind, words: RegExp | string) {
   return { ...refusal('storage', words), kind };

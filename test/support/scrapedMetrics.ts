@@ -20,9 +20,8 @@ export class ScrapedMetrics {
   value(name: string, labels: Labels = {}): number {
     const found = this.#of(name).filter((sample) => sameLabels(sample.labels, labels));
     const [sample] = found;
-    if (sample === undefined || found.length > 1) {
+    if (sample === undefined || found.length > 1)
       throw new Error(`${found.length} series ${name} ${JSON.stringify(labels)}`);
-    }
     return sample.value;
   }
 

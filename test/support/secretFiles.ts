@@ -11,13 +11,8 @@ export const clientCaFile = join(tls, 'client-ca-cert.pem');
 export const clientCertificateFile = join(tls, 'client-cert.pem');
 export const clientKeyFile = join(tls, 'client-key.pem');
 
-export function certificateOf(name: CertificateName): string {
-  return join(tls, `${name}-cert.pem`);
-}
-
-export function keyOf(name: CertificateName): string {
-  return join(tls, `${name}-key.pem`);
-}
+export const certificateOf = (name: CertificateName): string => join(tls, `${name}-cert.pem`);
+export const keyOf = (name: CertificateName): string => join(tls, `${name}-key.pem`);
 
 /** Files of a guarded API that a test may change, and the flags that name them. */
 export class TestSecrets {

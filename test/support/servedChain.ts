@@ -15,10 +15,7 @@ import { RecordingLogger } from './recordingLogger.js';
 /** A status with a value in every field, but for what the test sets itself. */
 export function statusWith(range: IndexedRange): StatusDocument {
   return {
-    network: 'devnet',
-    chainId: 'flow-localnet',
-    version: '0.1.0',
-    instance: 'one',
+    ...{ network: 'devnet', chainId: 'flow-localnet', version: '0.1.0', instance: 'one' },
     ...{ ...range, coverage: coverageOf(range), healing: [] },
     backfill: { missingHeights: 0, rate: 0, eta: 0, heldBack: null, plans: [], ranges: [], unserved: [] },
     proof: {
@@ -29,13 +26,8 @@ export function statusWith(range: IndexedRange): StatusDocument {
       committee: { epoch: 7, members: 123, weight: 12_300 },
       latestCertificate: { height: 159, view: 1_159, signers: 83, weight: 8_300, threshold: 8_202 },
     },
-    lowestServed: 0,
-    lag: 11,
-    headAgeSeconds: 0.8,
-    headConfirmedSeconds: 0.2,
-    rate: 197.9,
-    collectionsPerSecond: 310,
-    eta: 0.06,
+    ...{ lowestServed: 0, lag: 11, headAgeSeconds: 0.8, headConfirmedSeconds: 0.2, rate: 197.9 },
+    ...{ collectionsPerSecond: 310, eta: 0.06 },
     window: { heights: 64, upperBound: 170, inFlight: 11, bytesInFlight: 0, bytesLimit: 1 },
     log: [{ output: 'standard output', reason: 'the disk is full', lostLines: 12, ageSeconds: 3 }],
     lastHour: {
@@ -62,14 +54,8 @@ export function statusWith(range: IndexedRange): StatusDocument {
         ],
         calls: [
           {
-            ...{
-              method: 'GetBlockByHeight',
-              state: 'set_aside',
-              reason: 'no answer',
-              count: 3,
-              sinceSeconds: 3,
-              endsInSeconds: 7,
-            },
+            ...{ method: 'GetBlockByHeight', state: 'set_aside', reason: 'no answer', count: 3 },
+            ...{ sinceSeconds: 3, endsInSeconds: 7 },
           },
         ],
       },

@@ -4,9 +4,7 @@ import type { Identifier, Timestamp, Transaction } from '../../src/flow/index.js
 import type { BlockEntry } from '../../src/storage/index.js';
 import { makeCollection, transactionIdsOf } from './storeBlocks.js';
 
-export function idOf(word: string): Identifier {
-  return toIdentifier(createHash('sha3-256').update(word).digest());
-}
+export const idOf = (word: string): Identifier => toIdentifier(createHash('sha3-256').update(word).digest());
 
 /** A transaction with every field set, but for what the test sets itself. */
 export function transactionWith(change: Partial<Transaction> = {}): Transaction {

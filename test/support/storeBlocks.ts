@@ -102,7 +102,9 @@ export function batchOf(...blocks: readonly BlockEntry[]): CommitBatch {
   return { blocks, latestIndexedHeight: blocks.at(-1)?.block.height ?? 0 };
 }
 
-export function transactionIdsOf({ transactionIds }: VerifiedCollection): Identifier[] {
+export function transactionIdsOf({
+  transactionIds,
+}: Pick<VerifiedCollection, 'transactionIds'>): Identifier[] {
   return Array.from({ length: transactionIds.length / 32 }, (_, index) =>
     toIdentifier(transactionIds.subarray(index * 32, (index + 1) * 32)),
   );

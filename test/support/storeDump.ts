@@ -3,9 +3,7 @@ import { LevelIndexStore } from '../../src/storage/index.js';
 import { silentLogger } from '../../src/observability/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 
-export function storePath(dataDir: string): string {
-  return join(dataDir, 'index');
-}
+export const storePath = (dataDir: string): string => join(dataDir, 'index');
 
 /** The flags by which a command finds the store of a daemon on the simulated network, which may be in a database. */
 export function storeFlags(dataDir: string, url?: string): string[] {

@@ -91,60 +91,56 @@ it.each([...rooms, ...nestedRooms])('the picture of the house names every sub-ro
   expect(drawn).toEqual(foldersOf(join(root, 'src', room)));
 });
 
-describe('the files of the house', () => {
-  const files = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
-    .filter((path) => path.endsWith('.ts') && basename(path) !== 'index.ts')
-    .map((path) => ({
-      path,
-      name: basename(path, '.ts'),
-      code: readFileSync(join(root, 'src', path), 'utf8'),
-    }));
+const files = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
+  .filter((path) => path.endsWith('.ts') && basename(path) !== 'index.ts')
+  .map((path) => ({
+    path,
+    name: basename(path, '.ts'),
+    code: readFileSync(join(root, 'src', path), 'utf8'),
+  }));
 
-  it('bear the name of the class that they export, and no other file is in PascalCase', () => {
-    const misnamed = files.filter(({ name, code }) => {
-      const classes = namesOf(code, 'class');
-      if (classes.length > 0) return !classes.includes(name);
-      return /^[A-Z]/.test(name) && !namesOf(code, 'interface').includes(name);
-    });
-    expect(misnamed.map(({ path }) => path)).toEqual([]);
+it('the files of the house bear the name of the class that they export, and no other file is in PascalCase', () => {
+  const misnamed = files.filter(({ name, code }) => {
+    const classes = namesOf(code, 'class');
+    if (classes.length > 0) return !classes.includes(name);
+    return /^[A-Z]/.test(name) && !namesOf(code, 'interface').includes(name);
   });
-
-  it('have private members of one kind', () => {
-    const others = files.filter(({ code }) => /^ {2}(private|protected) (?!constructor)/m.test(code));
-    expect(others.map(({ path }) => path)).toEqual([]);
-  });
+  expect(misnamed.map(({ path }) => path)).toEqual([]);
 });
 
-describe('the doors of the house', () => {
-  const read = (path: string) => readFileSync(join(root, path), 'utf8');
-  const filesOf = (folder: string) =>
-    (readdirSync(join(root, folder), { recursive: true }) as string[])
-      .filter((path) => /\.tsx?$/.test(path))
-      .map((path) => ({ path: join(folder, path), code: read(join(folder, path)) }));
-  const src = filesOf('src');
-  const doors = rooms.map((room) => ({ room, names: namesIn(read(`src/${room}/index.ts`), 'export') }));
+it('the files of the house have private members of one kind', () => {
+  const others = files.filter(({ code }) => /^ {2}(private|protected) (?!constructor)/m.test(code));
+  expect(others.map(({ path }) => path)).toEqual([]);
+});
 
-  /** The job queue is an entry point of the package as well (docs/jobqueue.md), and the simulated node is made for tests. */
-  it.each(doors.filter(({ room }) => room !== 'jobqueue' && room !== 'devnet'))(
-    'of $room gives only what another room takes',
-    ({ room, names }) => {
-      const others = src.filter(({ path }) => !path.startsWith(`src/${room}/`)).map(({ code }) => code);
-      expect(names.filter((name) => !others.some((code) => new RegExp(`\\b${name}\\b`).test(code)))).toEqual(
-        [],
-      );
-    },
-  );
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const filesOf = (folder: string) =>
+  (readdirSync(join(root, folder), { recursive: true }) as string[])
+    .filter((path) => /\.tsx?$/.test(path))
+    .map((path) => ({ path: join(folder, path), code: read(join(folder, path)) }));
+const src = filesOf('src');
+const doors = rooms.map((room) => ({ room, names: namesIn(read(`src/${room}/index.ts`), 'export') }));
 
-  it('are what tests go in by, where there is one for what they want', () => {
-    const around = filesOf('test').flatMap(({ path, code }) =>
-      doors.flatMap(({ room, names }) =>
-        namesIn(code, 'import', `[^']*/src/${room}/(?!index)[^']+`)
-          .filter((name) => names.includes(name))
-          .map((name) => `${path} takes ${name} of ${room}`),
-      ),
+/** The job queue is an entry point of the package as well (docs/jobqueue.md), and the simulated node is made for tests. */
+it.each(doors.filter(({ room }) => room !== 'jobqueue' && room !== 'devnet'))(
+  'the doors of the house of $room gives only what another room takes',
+  ({ room, names }) => {
+    const others = src.filter(({ path }) => !path.startsWith(`src/${room}/`)).map(({ code }) => code);
+    expect(names.filter((name) => !others.some((code) => new RegExp(`\\b${name}\\b`).test(code)))).toEqual(
+      [],
     );
-    expect(around).toEqual([]);
-  });
+  },
+);
+
+it('the doors of the house are what tests go in by, where there is one for what they want', () => {
+  const around = filesOf('test').flatMap(({ path, code }) =>
+    doors.flatMap(({ room, names }) =>
+      namesIn(code, 'import', `[^']*/src/${room}/(?!index)[^']+`)
+        .filter((name) => names.includes(name))
+        .map((name) => `${path} takes ${name} of ${room}`),
+    ),
+  );
+  expect(around).toEqual([]);
 });
 
 /** What the statements of this kind that name these modules take or give. */

@@ -32,9 +32,7 @@ export async function runLimit(limit: Limit, task: Omit<LimitTask, 'path'>): Pro
   return Number(printed);
 }
 
-export function limitTask(): LimitTask {
-  return ownTask() as LimitTask;
-}
+export const limitTask = (): LimitTask => ownTask() as LimitTask;
 
 /** Within a limit program: measures from the first message to the end of all work. */
 export class LimitWatch {

@@ -9,9 +9,7 @@ export const ROOT = resolve(import.meta.dirname, '../../..');
 /** A directory of this run's own, gone when the process ends. */
 export const scratch = mkdtempSync(join(tmpdir(), 'fci-bench-'));
 
-export function freshDirectory(): string {
-  return mkdtempSync(join(scratch, 'data-'));
-}
+export const freshDirectory = (): string => mkdtempSync(join(scratch, 'data-'));
 
 const children = new Set<ChildProcess>();
 process.on('exit', () => {
@@ -37,9 +35,7 @@ export function startTask(path: string, task: unknown): ChildProcess {
   return startScript(`test/bench/${path}`, [JSON.stringify(task)]);
 }
 
-export function ownTask(): unknown {
-  return JSON.parse(process.argv[2] ?? '{}');
-}
+export const ownTask = (): unknown => JSON.parse(process.argv[2] ?? '{}');
 
 export async function eachLine(child: ChildProcess, onLine: (line: string) => void): Promise<void> {
   if (child.stdout === null) throw new Error('the child has no output');

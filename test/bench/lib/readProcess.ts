@@ -49,9 +49,7 @@ process.on('message', (message: ReadTask | 'stop') => {
 process.once('disconnect', () => process.exit(0));
 process.send?.('ready');
 
-function idAmong(kind: ReadKind, count: number): string {
-  return ids[kind][Math.floor(random.next() * count)] ?? '';
-}
+const idAmong = (kind: ReadKind, count: number): string => ids[kind][Math.floor(random.next() * count)] ?? '';
 
 function pathOf(kind: ReadKind, id: string): string {
   return kind === 'transaction' ? `/v1/transactions/${id}` : `/v1/collections/${id}?expand=transactions`;

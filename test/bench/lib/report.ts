@@ -267,6 +267,4 @@ export function missedFigures(page: string): string[] {
   return [...new Set(rows.filter(([, , , , verdict]) => verdict === 'missed').map(([, what = '']) => what))];
 }
 
-function digest(text: string): string {
-  return createHash('sha3-256').update(text).digest('hex');
-}
+const digest = (text: string): string => createHash('sha3-256').update(text).digest('hex');

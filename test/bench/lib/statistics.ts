@@ -37,6 +37,4 @@ export function ratioOf(numerators: readonly number[], denominators: readonly nu
 }
 
 /** Of the monotonic clock, which is the same in every process of a machine. */
-export function nowMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
-}
+export const nowMs = (): number => Number(process.hrtime.bigint()) / 1e6;

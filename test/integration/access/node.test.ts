@@ -320,66 +320,64 @@ describe('unary calls', () => {
   });
 });
 
-describe('streams', () => {
-  it('take no more than is asked for, and starve no other call meanwhile', async () => {
-    const limit = 2_000;
-    let written = 0;
-    const cancelled = deferred();
-    const block = { ...testBlock(1), signatures: [Buffer.alloc(32 * 1024)] };
-    const node = await connect({
-      unary: { GetNetworkParameters: parameters },
-      streams: {
-        SubscribeBlocksFromStartHeight: (_request, call) => {
-          call.on('cancelled', () => cancelled.resolve());
-          // As fast as the stream takes them.
-          const pump = (): void => {
-            for (let takes = true; takes && !call.cancelled && written < limit; written += 1)
-              takes = call.send({ block });
-            call.once('drain', pump);
-          };
-          pump();
-        },
+it('streams take no more than is asked for, and starve no other call meanwhile', async () => {
+  const limit = 2_000;
+  let written = 0;
+  const cancelled = deferred();
+  const block = { ...testBlock(1), signatures: [Buffer.alloc(32 * 1024)] };
+  const node = await connect({
+    unary: { GetNetworkParameters: parameters },
+    streams: {
+      SubscribeBlocksFromStartHeight: (_request, call) => {
+        call.on('cancelled', () => cancelled.resolve());
+        // As fast as the stream takes them.
+        const pump = (): void => {
+          for (let takes = true; takes && !call.cancelled && written < limit; written += 1)
+            takes = call.send({ block });
+          call.once('drain', pump);
+        };
+        pump();
       },
-    });
-    const iterator = iteratorOf(node.subscribeBlocks(1, { signal: never }));
-    for (let taken = 0; taken < 3; taken++) expect((await iterator.next()).done).toBe(false);
-    // The node goes on until the windows are full. Round trips on the same connection show when it has come to rest.
-    let still = 0;
-    while (still < 50) {
-      const before = written;
-      await node.getNetworkParameters();
-      still = written === before ? still + 1 : 0;
-    }
-    expect(written).toBeLessThan(limit / 2);
-    await iterator.return?.();
-    await cancelled.promise;
-    expect(await iterator.next()).toEqual({ done: true, value: undefined });
+    },
   });
+  const iterator = iteratorOf(node.subscribeBlocks(1, { signal: never }));
+  for (let taken = 0; taken < 3; taken++) expect((await iterator.next()).done).toBe(false);
+  // The node goes on until the windows are full. Round trips on the same connection show when it has come to rest.
+  let still = 0;
+  while (still < 50) {
+    const before = written;
+    await node.getNetworkParameters();
+    still = written === before ? still + 1 : 0;
+  }
+  expect(written).toBeLessThan(limit / 2);
+  await iterator.return?.();
+  await cancelled.promise;
+  expect(await iterator.next()).toEqual({ done: true, value: undefined });
+});
 
-  it('end at a malformed or an oversized message and leave the channel in order', async () => {
-    const node = await connect({
-      unary: { GetNetworkParameters: parameters },
-      streams: {
-        SubscribeBlocksFromStartHeight: (request, call) => {
-          call.send({ block: testBlock(1) });
-          call.send(
-            request['start_block_height'] === '1'
-              ? Buffer.from('0a7fff', 'hex')
-              : { block: { ...testBlock(2), signatures: [Buffer.alloc(2 * 1024 * 1024)] } },
-          );
-        },
+it('streams end at a malformed or an oversized message and leave the channel in order', async () => {
+  const node = await connect({
+    unary: { GetNetworkParameters: parameters },
+    streams: {
+      SubscribeBlocksFromStartHeight: (request, call) => {
+        call.send({ block: testBlock(1) });
+        call.send(
+          request['start_block_height'] === '1'
+            ? Buffer.from('0a7fff', 'hex')
+            : { block: { ...testBlock(2), signatures: [Buffer.alloc(2 * 1024 * 1024)] } },
+        );
       },
-    });
-    for (const [start, kind] of [
-      [1, 'malformed'],
-      [2, 'too_large'],
-    ] as const) {
-      const iterator = iteratorOf(node.subscribeBlocks(start, { signal: never }));
-      expect((await iterator.next()).done).toBe(false);
-      expect(await kindOf(iterator.next())).toBe(kind);
-      expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
-    }
+    },
   });
+  for (const [start, kind] of [
+    [1, 'malformed'],
+    [2, 'too_large'],
+  ] as const) {
+    const iterator = iteratorOf(node.subscribeBlocks(start, { signal: never }));
+    expect((await iterator.next()).done).toBe(false);
+    expect(await kindOf(iterator.next())).toBe(kind);
+    expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
+  }
 });
 
 describe('a node that shuts down gracefully', () => {

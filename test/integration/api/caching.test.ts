@@ -1,6 +1,6 @@
 import { get as httpGet, type IncomingMessage } from 'node:http';
 import { gunzipSync } from 'node:zlib';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { BEARER, chainOf, guarded, idOf, RestNode, ServedChain } from '../../support/index.js';
 import { transactionIds, transactionWith } from '../../support/index.js';
 
@@ -75,20 +75,21 @@ it.each([
   }
 });
 
-describe('where a token is needed', () => {
-  const authorization = BEARER;
+const authorization = BEARER;
 
-  it.each([
-    ['everything', `/v1/transactions/${transaction}`, FOREVER_FOR_ONE],
-    ['everything', `/v1/collections/${large}?expand=transactions`, FOREVER_FOR_ONE],
-    ['everything', '/v1/blocks?height=final', 'private, no-cache'],
-    ['everything', '/v1/network/parameters', 'private, no-cache'],
-    ['everything', '/status', 'no-store'],
-    ['everything', '/v1/blocks?height=110', 'no-store'],
-    ['everything', '/openapi.json', 'no-cache'],
-    ['expensive', '/v1/blocks/100/collections', FOREVER_FOR_ONE],
-    ['expensive', `/v1/transactions/${transaction}`, FOREVER],
-  ] as const)('for %s, no cache may share what %s answers: %s', async (tokensFor, path, expected) => {
+it.each([
+  ['everything', `/v1/transactions/${transaction}`, FOREVER_FOR_ONE],
+  ['everything', `/v1/collections/${large}?expand=transactions`, FOREVER_FOR_ONE],
+  ['everything', '/v1/blocks?height=final', 'private, no-cache'],
+  ['everything', '/v1/network/parameters', 'private, no-cache'],
+  ['everything', '/status', 'no-store'],
+  ['everything', '/v1/blocks?height=110', 'no-store'],
+  ['everything', '/openapi.json', 'no-cache'],
+  ['expensive', '/v1/blocks/100/collections', FOREVER_FOR_ONE],
+  ['expensive', `/v1/transactions/${transaction}`, FOREVER],
+] as const)(
+  'where a token is needed, for %s, no cache may share what %s answers: %s',
+  async (tokensFor, path, expected) => {
     const secrets = guarded(tokensFor);
     const served = await ServedChain.start(chain, { sealed: SEALED, head: 120 }, { secrets });
     const isOpen = !expected.startsWith('private');
@@ -107,15 +108,18 @@ describe('where a token is needed', () => {
     const refused = await served.get(path);
     if (refused.status === 401) expect(refused.headers.get('cache-control')).toBe('no-store');
     else expect(isOpen).toBe(true);
-  });
+  },
+);
 
-  it.each([
-    ['public, max-age=60, s-maxage=600', 'private, max-age=60'],
-    ['Public', 'private'],
-    ['private="x-user", no-transform', 'private, no-transform'],
-    ['no-store, public', 'no-store'],
-    [undefined, 'private, no-cache'],
-  ])('a node that says %j of what is forwarded is not taken at its word', async (said, expected) => {
+it.each([
+  ['public, max-age=60, s-maxage=600', 'private, max-age=60'],
+  ['Public', 'private'],
+  ['private="x-user", no-transform', 'private, no-transform'],
+  ['no-store, public', 'no-store'],
+  [undefined, 'private, no-cache'],
+])(
+  'where a token is needed, a node that says %j of what is forwarded is not taken at its word',
+  async (said, expected) => {
     const upstream = await RestNode.start((_request, response) =>
       response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}'),
     );
@@ -134,112 +138,108 @@ describe('where a token is needed', () => {
     expect((await headersOf(unknown)).get('cache-control') ?? '').not.toMatch(/public|s-maxage/);
     upstream.reply = (_request, response) => response.writeHead(404).end('{}');
     expect((await headersOf(unknown)).get('cache-control')).toBe('no-store');
-  });
+  },
+);
+
+const tagOf = async (served: ServedChain, path: string): Promise<string> =>
+  // As it is: which of several answers at once are compressed is left open.
+  (await served.get(path, { headers: { 'accept-encoding': 'identity' } })).headers.get('etag') ?? '';
+
+it('tags are strong, the same for the same answer, and others for every other answer', async () => {
+  const paths = [
+    ...['blocks?height=100', 'blocks?height=100&expand=payload', 'blocks?height=100&select=header'],
+    ...['blocks?height=100&select=header.id', 'blocks?height=101', 'blocks?height=100,101'],
+    ...['blocks?height=101,100', `blocks/${idAt(100)}/payload`, 'blocks/100/collections'],
+    ...['blocks/100/collections?expand=transactions', `transactions?block_id=${idAt(100)}`],
+    ...[`collections/${large}`, `collections/${large}?expand=transactions`],
+    ...[`transactions/${transaction}`, 'network/parameters', 'node_version_info'],
+  ].map((path) => `/v1/${path}`);
+  const tags = await Promise.all(paths.map((path) => tagOf(served, path)));
+  for (const tag of tags) expect(tag).toMatch(/^"[\w-]{22}"$/);
+  expect(new Set(tags).size).toBe(paths.length);
+  const again = await serve();
+  expect(await Promise.all(paths.map((path) => tagOf(again, path)))).toEqual(tags);
 });
 
-describe('tags', () => {
-  const tagOf = async (served: ServedChain, path: string): Promise<string> =>
-    // As it is: which of several answers at once are compressed is left open.
-    (await served.get(path, { headers: { 'accept-encoding': 'identity' } })).headers.get('etag') ?? '';
-
-  it('are strong, the same for the same answer, and others for every other answer', async () => {
-    const paths = [
-      ...['blocks?height=100', 'blocks?height=100&expand=payload', 'blocks?height=100&select=header'],
-      ...['blocks?height=100&select=header.id', 'blocks?height=101', 'blocks?height=100,101'],
-      ...['blocks?height=101,100', `blocks/${idAt(100)}/payload`, 'blocks/100/collections'],
-      ...['blocks/100/collections?expand=transactions', `transactions?block_id=${idAt(100)}`],
-      ...[`collections/${large}`, `collections/${large}?expand=transactions`],
-      ...[`transactions/${transaction}`, 'network/parameters', 'node_version_info'],
-    ].map((path) => `/v1/${path}`);
-    const tags = await Promise.all(paths.map((path) => tagOf(served, path)));
-    for (const tag of tags) expect(tag).toMatch(/^"[\w-]{22}"$/);
-    expect(new Set(tags).size).toBe(paths.length);
-    const again = await serve();
-    expect(await Promise.all(paths.map((path) => tagOf(again, path)))).toEqual(tags);
-  });
-
-  it('change with the status of a block', async () => {
-    const before = await tagOf(served, '/v1/blocks?height=106');
-    served.range = { ...served.range, sealed: 106 };
-    const after = await served.get('/v1/blocks?height=106', { headers: { 'if-none-match': before } });
-    expect(after).toMatchObject({ status: 200, body: [{ block_status: 'BLOCK_SEALED' }] });
-    expect(after.headers.get('etag')).not.toBe(before);
-    expect(after.headers.get('cache-control')).toBe(FOREVER);
-  });
-
-  it('spare a caller the answer that it holds, and only that one', async () => {
-    const path = `/v1/transactions/${transaction}`;
-    const tag = await tagOf(served, path);
-    for (const held of [tag, `W/${tag}`, `"other", ${tag}`, '*', ` ${tag} ,"x"`]) {
-      for (const method of ['GET', 'HEAD']) {
-        const answer = await served.get(path, { method, headers: { 'if-none-match': held } });
-        expect(answer).toMatchObject({ status: 304, body: undefined });
-        expect(answer.headers.get('etag')).toBe(tag);
-        expect(answer.headers.get('cache-control')).toBe(FOREVER);
-        expect(answer.headers.get('vary')).toBe('accept-encoding');
-      }
-    }
-    for (const other of ['"other"', tag.slice(1, -1), '', ',', 'W/', `"${tag}"`]) {
-      const answer = await served.get(path, { headers: { 'if-none-match': other } });
-      expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
-    }
-    const headers = { 'if-none-match': '*' };
-    expect((await served.get(`/v1/transactions/${idOf('nothing')}`, { headers })).status).toBe(404);
-    expect((await served.get('/status', { headers })).status).toBe(200);
-  });
+it('tags change with the status of a block', async () => {
+  const before = await tagOf(served, '/v1/blocks?height=106');
+  served.range = { ...served.range, sealed: 106 };
+  const after = await served.get('/v1/blocks?height=106', { headers: { 'if-none-match': before } });
+  expect(after).toMatchObject({ status: 200, body: [{ block_status: 'BLOCK_SEALED' }] });
+  expect(after.headers.get('etag')).not.toBe(before);
+  expect(after.headers.get('cache-control')).toBe(FOREVER);
 });
 
-describe('compression', () => {
-  const path = `/v1/collections/${large}?expand=transactions`;
-
-  it.each(['gzip', 'GZIP', 'br, gzip;q=0.5', '*', 'deflate;q=1, *;q=0.1'])(
-    'is there for who accepts %s',
-    async (accepted) => {
-      const plain = await exact(served.url + path, {});
-      const packed = await exact(served.url + path, { 'accept-encoding': accepted });
-      expect(packed.response.statusCode).toBe(200);
-      expect(packed.response.headers).toMatchObject({
-        'content-encoding': 'gzip',
-        'content-type': 'application/json; charset=UTF-8',
-        'content-length': String(packed.body.length),
-        vary: 'accept-encoding',
-      });
-      expect(packed.body.length).toBeLessThan(plain.body.length / 2);
-      expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
-      // Other bytes, another tag; either of them shows that the caller holds the answer.
-      const tags = [plain.response.headers.etag ?? '', packed.response.headers.etag ?? ''];
-      expect(tags[1]).toBe(tags[0]?.replace(/"$/, '-gzip"'));
-      for (const tag of tags) {
-        const held = await exact(served.url + path, { 'accept-encoding': accepted, 'if-none-match': tag });
-        expect(held.response.statusCode).toBe(304);
-        expect(held.response.headers.etag).toBe(tag);
-        expect(held.body).toHaveLength(0);
-      }
-    },
-  );
-
-  it.each(['', 'identity', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=0, *', 'xgzip', 'gzip;q=x'])(
-    'is not there for who accepts %j',
-    async (accepted) => {
-      const { response, body } = await exact(served.url + path, { 'accept-encoding': accepted });
-      expect(response.headers['content-encoding']).toBeUndefined();
-      expect(response.headers['vary']).toBe('accept-encoding');
-      expect(JSON.parse(body.toString('utf8'))).toMatchObject({ id: large });
-    },
-  );
-
-  it('is not there for small answers and refusals', async () => {
-    for (const small of [`/v1/transactions/${transaction}`, '/v1/blocks?height=110', '/nothing']) {
-      const { response } = await exact(served.url + small, { 'accept-encoding': 'gzip' });
-      expect(response.headers['content-encoding']).toBeUndefined();
+it('tags spare a caller the answer that it holds, and only that one', async () => {
+  const path = `/v1/transactions/${transaction}`;
+  const tag = await tagOf(served, path);
+  for (const held of [tag, `W/${tag}`, `"other", ${tag}`, '*', ` ${tag} ,"x"`]) {
+    for (const method of ['GET', 'HEAD']) {
+      const answer = await served.get(path, { method, headers: { 'if-none-match': held } });
+      expect(answer).toMatchObject({ status: 304, body: undefined });
+      expect(answer.headers.get('etag')).toBe(tag);
+      expect(answer.headers.get('cache-control')).toBe(FOREVER);
+      expect(answer.headers.get('vary')).toBe('accept-encoding');
     }
-  });
+  }
+  for (const other of ['"other"', tag.slice(1, -1), '', ',', 'W/', `"${tag}"`]) {
+    const answer = await served.get(path, { headers: { 'if-none-match': other } });
+    expect(answer).toMatchObject({ status: 200, body: { id: transaction } });
+  }
+  const headers = { 'if-none-match': '*' };
+  expect((await served.get(`/v1/transactions/${idOf('nothing')}`, { headers })).status).toBe(404);
+  expect((await served.get('/status', { headers })).status).toBe(200);
+});
 
-  it('serves many at once without mixing them up', async () => {
-    const ids = chain.map(({ collections }) => collections[0]!.id);
-    const answers = await Promise.all(
-      [...ids, ...ids, ...ids].map((id) => served.get(`/v1/collections/${id}?expand=transactions`)),
-    );
-    expect(answers.map(({ body }) => (body as { id: string }).id)).toEqual([...ids, ...ids, ...ids]);
-  });
+const path = `/v1/collections/${large}?expand=transactions`;
+
+it.each(['gzip', 'GZIP', 'br, gzip;q=0.5', '*', 'deflate;q=1, *;q=0.1'])(
+  'compression is there for who accepts %s',
+  async (accepted) => {
+    const plain = await exact(served.url + path, {});
+    const packed = await exact(served.url + path, { 'accept-encoding': accepted });
+    expect(packed.response.statusCode).toBe(200);
+    expect(packed.response.headers).toMatchObject({
+      'content-encoding': 'gzip',
+      'content-type': 'application/json; charset=UTF-8',
+      'content-length': String(packed.body.length),
+      vary: 'accept-encoding',
+    });
+    expect(packed.body.length).toBeLessThan(plain.body.length / 2);
+    expect(gunzipSync(packed.body).equals(plain.body)).toBe(true);
+    // Other bytes, another tag; either of them shows that the caller holds the answer.
+    const tags = [plain.response.headers.etag ?? '', packed.response.headers.etag ?? ''];
+    expect(tags[1]).toBe(tags[0]?.replace(/"$/, '-gzip"'));
+    for (const tag of tags) {
+      const held = await exact(served.url + path, { 'accept-encoding': accepted, 'if-none-match': tag });
+      expect(held.response.statusCode).toBe(304);
+      expect(held.response.headers.etag).toBe(tag);
+      expect(held.body).toHaveLength(0);
+    }
+  },
+);
+
+it.each(['', 'identity', 'br', 'gzip;q=0', '*;q=0', 'gzip;q=0, *', 'xgzip', 'gzip;q=x'])(
+  'compression is not there for who accepts %j',
+  async (accepted) => {
+    const { response, body } = await exact(served.url + path, { 'accept-encoding': accepted });
+    expect(response.headers['content-encoding']).toBeUndefined();
+    expect(response.headers['vary']).toBe('accept-encoding');
+    expect(JSON.parse(body.toString('utf8'))).toMatchObject({ id: large });
+  },
+);
+
+it('compression is not there for small answers and refusals', async () => {
+  for (const small of [`/v1/transactions/${transaction}`, '/v1/blocks?height=110', '/nothing']) {
+    const { response } = await exact(served.url + small, { 'accept-encoding': 'gzip' });
+    expect(response.headers['content-encoding']).toBeUndefined();
+  }
+});
+
+it('compression serves many at once without mixing them up', async () => {
+  const ids = chain.map(({ collections }) => collections[0]!.id);
+  const answers = await Promise.all(
+    [...ids, ...ids, ...ids].map((id) => served.get(`/v1/collections/${id}?expand=transactions`)),
+  );
+  expect(answers.map(({ body }) => (body as { id: string }).id)).toEqual([...ids, ...ids, ...ids]);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { RestNode, ServedChain, smallChain, transactionWith, WsClient } from '../../support/index.js';
 
 // What a browser makes of these headers is shown by `npm run test:browser`.
@@ -59,58 +59,54 @@ it.each<[what: string, path: string, status: number, init?: RequestInit]>([
   abort.abort();
 });
 
-describe('pages of every origin', () => {
-  it('may read that they hold an answer already', async () => {
-    const { daemon } = await served(['*']);
-    const url = `${daemon.url}/v1/blocks?height=101`;
-    const etag = (await fetch(url)).headers.get('etag') ?? '';
-    const answer = await fetch(url, { headers: { origin: PAGE, 'if-none-match': etag } });
-    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([304, '*']);
-  });
-
-  it('are told before a POST that they may send it, where it is forwarded', async () => {
-    const { daemon, node } = await served(['*']);
-    for (const path of ['/v1/scripts?block_height=sealed', '/v1/transactions', '/nowhere']) {
-      const { status, headers } = await fetch(daemon.url + path, preflight(PAGE, 'POST'));
-      expect([status, headers.get(ALLOWED)]).toEqual([204, '*']);
-      const told = ['methods', 'headers'].map((what) => headers.get(`access-control-allow-${what}`));
-      expect(told).toEqual(['GET, HEAD, POST', 'content-type']);
-      expect(headers.get('access-control-max-age')).toBe('7200');
-    }
-    expect(node.seen).toEqual([]);
-    const reading = await ServedChain.start(chain, { sealed: 102 }, { corsOrigins: ['*'] });
-    const { headers } = await fetch(`${reading.url}/v1/transactions`, preflight(PAGE, 'POST'));
-    expect(headers.get('access-control-allow-methods')).toBe('GET, HEAD');
-  });
-
-  it('may read that they ask too often', async () => {
-    const options = { corsOrigins: ['*'], ratePerSecondPerAddress: 1 };
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, options);
-    await fetch(`${daemon.url}/status`);
-    const answer = await fetch(`${daemon.url}/status`, from(PAGE));
-    expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([429, '*']);
-  });
+it('pages of every origin may read that they hold an answer already', async () => {
+  const { daemon } = await served(['*']);
+  const url = `${daemon.url}/v1/blocks?height=101`;
+  const etag = (await fetch(url)).headers.get('etag') ?? '';
+  const answer = await fetch(url, { headers: { origin: PAGE, 'if-none-match': etag } });
+  expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([304, '*']);
 });
 
-describe('pages of named origins', () => {
-  it('vary by what the node varies by, too', async () => {
-    const { daemon } = await served([PAGE]);
-    const { headers } = await fetch(`${daemon.url}/v1/accounts/1`, from(PAGE));
-    expect(headers.get('vary')?.toLowerCase().split(', ').sort()).toEqual(['accept', 'origin']);
-  });
+it('pages of every origin are told before a POST that they may send it, where it is forwarded', async () => {
+  const { daemon, node } = await served(['*']);
+  for (const path of ['/v1/scripts?block_height=sealed', '/v1/transactions', '/nowhere']) {
+    const { status, headers } = await fetch(daemon.url + path, preflight(PAGE, 'POST'));
+    expect([status, headers.get(ALLOWED)]).toEqual([204, '*']);
+    const told = ['methods', 'headers'].map((what) => headers.get(`access-control-allow-${what}`));
+    expect(told).toEqual(['GET, HEAD, POST', 'content-type']);
+    expect(headers.get('access-control-max-age')).toBe('7200');
+  }
+  expect(node.seen).toEqual([]);
+  const reading = await ServedChain.start(chain, { sealed: 102 }, { corsOrigins: ['*'] });
+  const { headers } = await fetch(`${reading.url}/v1/transactions`, preflight(PAGE, 'POST'));
+  expect(headers.get('access-control-allow-methods')).toBe('GET, HEAD');
+});
 
-  it('alone may send a POST, which a browser may send without asking, and open a WebSocket', async () => {
-    const { daemon, node } = await served([PAGE]);
-    const refused = await daemon.get('/v1/transactions', from(OTHER, { method: 'POST', body: '{}' }));
-    expect(refused).toMatchObject({ status: 403, body: { reason: 'origin_refused' } });
-    expect(node.seen).toEqual([]);
-    await expect(WsClient.open(daemon.url, { origin: OTHER })).rejects.toThrow('403');
-    await WsClient.open(daemon.url, { origin: PAGE });
-    // No page: a program.
-    await WsClient.open(daemon.url);
-    const sent = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
-    expect(sent.status).toBe(200);
-  });
+it('pages of every origin may read that they ask too often', async () => {
+  const options = { corsOrigins: ['*'], ratePerSecondPerAddress: 1 };
+  const daemon = await ServedChain.start(chain, { sealed: 102 }, options);
+  await fetch(`${daemon.url}/status`);
+  const answer = await fetch(`${daemon.url}/status`, from(PAGE));
+  expect([answer.status, answer.headers.get(ALLOWED)]).toEqual([429, '*']);
+});
+
+it('pages of named origins vary by what the node varies by, too', async () => {
+  const { daemon } = await served([PAGE]);
+  const { headers } = await fetch(`${daemon.url}/v1/accounts/1`, from(PAGE));
+  expect(headers.get('vary')?.toLowerCase().split(', ').sort()).toEqual(['accept', 'origin']);
+});
+
+it('pages of named origins alone may send a POST, which a browser may send without asking, and open a WebSocket', async () => {
+  const { daemon, node } = await served([PAGE]);
+  const refused = await daemon.get('/v1/transactions', from(OTHER, { method: 'POST', body: '{}' }));
+  expect(refused).toMatchObject({ status: 403, body: { reason: 'origin_refused' } });
+  expect(node.seen).toEqual([]);
+  await expect(WsClient.open(daemon.url, { origin: OTHER })).rejects.toThrow('403');
+  await WsClient.open(daemon.url, { origin: PAGE });
+  // No page: a program.
+  await WsClient.open(daemon.url);
+  const sent = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
+  expect(sent.status).toBe(200);
 });
 
 it('no origin is allowed where none is named', async () => {

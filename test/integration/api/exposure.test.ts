@@ -53,25 +53,26 @@ it.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND', 'PURG
 const keptAlive = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
 const kept = keptAlive('/status');
 
-describe('a connection between two requests', () => {
-  it.each([
-    [{}, 75],
-    [{ keepAliveMs: 5_000 }, 5],
-  ])('is kept as long as its caller is told (%j)', async (options, seconds) => {
+it.each([
+  [{}, 75],
+  [{ keepAliveMs: 5_000 }, 5],
+])(
+  'a connection between two requests is kept as long as its caller is told (%j)',
+  async (options, seconds) => {
     for (const port of [(await startedApi(options)).port, await pageServer('x', systemClock, options)]) {
       const { headers } = await fetch(`http://127.0.0.1:${port}/status`);
       expect(headers.get('keep-alive')).toBe(`timeout=${seconds}`);
     }
-  });
+  },
+);
 
-  it('outlives the time for a connection on which nothing moves', async () => {
-    const { port } = await startedApi({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
-    const socket = await openSocket(port);
-    await ask(socket, kept);
-    const beganAtMs = performance.now();
-    await closed(socket.resume());
-    expect(performance.now() - beganAtMs).toBeGreaterThan(1_000);
-  });
+it('a connection between two requests outlives the time for a connection on which nothing moves', async () => {
+  const { port } = await startedApi({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });
+  const socket = await openSocket(port);
+  await ask(socket, kept);
+  const beganAtMs = performance.now();
+  await closed(socket.resume());
+  expect(performance.now() - beganAtMs).toBeGreaterThan(1_000);
 });
 
 it('callers that send slowly are cut off although a byte comes now and then', async () => {
@@ -173,22 +174,20 @@ it('callers that read slowly are cut off after a minute; those that read are not
   expect(idle.destroyed).toBe(false);
 });
 
-describe('callers that ask for more than they take', () => {
-  const get = keptAlive('/metrics');
+const get = keptAlive('/metrics');
 
-  it('cannot make the server hold large answers without end', async () => {
-    const page = 'x'.repeat(16 * 1024 * 1024);
-    const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 40 * 1024 * 1024 });
-    const untaken = () => askAndTakeNothing(port, get);
-    const [first, second, third] = [await untaken(), await untaken(), await untaken()];
-    const status = (socket: Socket) => String(socket.read(12));
-    expect([first, second, third].map(status)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 503']);
-    expect(String(third.read())).toMatch(/\r\nretry-after: 1\r\n[^]*"reason":"busy"/i);
-    // What is small is answered all the same, and what is large as soon as there is room.
-    expect(await sendRaw(port, request('GET /livez'))).toMatch(/^HTTP\/1\.1 200 /);
-    first.destroy();
-    while (!(await sendRaw(port, request('GET /metrics'))).startsWith('HTTP/1.1 200 '));
-  });
+it('callers that ask for more than they take cannot make the server hold large answers without end', async () => {
+  const page = 'x'.repeat(16 * 1024 * 1024);
+  const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 40 * 1024 * 1024 });
+  const untaken = () => askAndTakeNothing(port, get);
+  const [first, second, third] = [await untaken(), await untaken(), await untaken()];
+  const status = (socket: Socket) => String(socket.read(12));
+  expect([first, second, third].map(status)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 503']);
+  expect(String(third.read())).toMatch(/\r\nretry-after: 1\r\n[^]*"reason":"busy"/i);
+  // What is small is answered all the same, and what is large as soon as there is room.
+  expect(await sendRaw(port, request('GET /livez'))).toMatch(/^HTTP\/1\.1 200 /);
+  first.destroy();
+  while (!(await sendRaw(port, request('GET /metrics'))).startsWith('HTTP/1.1 200 '));
 });
 
 describe('callers who take compressed answers', () => {
@@ -221,26 +220,24 @@ describe('callers who take compressed answers', () => {
   });
 });
 
-describe('a rate per address', () => {
-  it('answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
-    const clock = new VirtualClock();
-    const { port } = await startedApi({ ratePerSecondPerAddress: 3, clock });
-    const ask = (localAddress?: string) => sendRaw(port, request('GET /status'), localAddress);
-    const answers = await Promise.all(Array.from({ length: 5 }, () => ask()));
-    expect(answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '))).toHaveLength(3);
-    const refusal = answers.find((answer) => answer.startsWith('HTTP/1.1 429 '));
-    expect(refusal).toMatch(/\r\nretry-after: 1\r\n[^]*"reason":"rate_limited"/i);
-    expect(refusal).toContain('at most 3 requests per second are served to one address; retry in 1 s');
-    expect(await ask('127.0.0.2')).toMatch(/^HTTP\/1\.1 200 /);
-    await clock.advance(1000);
-    expect(await ask()).toMatch(/^HTTP\/1\.1 200 /);
-  });
+it('a rate per address answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {
+  const clock = new VirtualClock();
+  const { port } = await startedApi({ ratePerSecondPerAddress: 3, clock });
+  const ask = (localAddress?: string) => sendRaw(port, request('GET /status'), localAddress);
+  const answers = await Promise.all(Array.from({ length: 5 }, () => ask()));
+  expect(answers.filter((answer) => answer.startsWith('HTTP/1.1 200 '))).toHaveLength(3);
+  const refusal = answers.find((answer) => answer.startsWith('HTTP/1.1 429 '));
+  expect(refusal).toMatch(/\r\nretry-after: 1\r\n[^]*"reason":"rate_limited"/i);
+  expect(refusal).toContain('at most 3 requests per second are served to one address; retry in 1 s');
+  expect(await ask('127.0.0.2')).toMatch(/^HTTP\/1\.1 200 /);
+  await clock.advance(1000);
+  expect(await ask()).toMatch(/^HTTP\/1\.1 200 /);
+});
 
-  it('does not keep a browser from loading the status page, whose files lie in memory', async () => {
-    const { port } = await startedApi({ ratePerSecondPerAddress: 1, clock: new VirtualClock() });
-    for (let count = 0; count < 20; count += 1)
-      expect(await sendRaw(port, request('GET /page/page.js'))).toMatch(/^HTTP\/1\.1 200 /);
-    for (const status of [200, 429])
-      expect(await sendRaw(port, request('GET /status'))).toMatch(`HTTP/1.1 ${status} `);
-  });
+it('a rate per address does not keep a browser from loading the status page, whose files lie in memory', async () => {
+  const { port } = await startedApi({ ratePerSecondPerAddress: 1, clock: new VirtualClock() });
+  for (let count = 0; count < 20; count += 1)
+    expect(await sendRaw(port, request('GET /page/page.js'))).toMatch(/^HTTP\/1\.1 200 /);
+  for (const status of [200, 429])
+    expect(await sendRaw(port, request('GET /status'))).toMatch(`HTTP/1.1 ${status} `);
 });

@@ -450,83 +450,81 @@ it('what is forwarded is counted by what is called and what becomes of it, and w
   expect(timed).toEqual(['ExecuteScriptAtLatestBlock 2', 'GetBlockByHeight 1', 'SendTransaction 1']);
 });
 
-describe('bounds', () => {
-  /** A server that forwards to a node, two clients of it, and how many calls are under way. */
-  const crowded = async (handlers: Readonly<Record<string, RawHandler>>) => {
-    const to = await forwardingTo(await RawNode.start(handlers));
-    const clients = [to.probe, to.another()];
-    return { ...to, clientOf: (index: number) => clients[index % 2]!.client };
+/** A server that forwards to a node, two clients of it, and how many calls are under way. */
+const crowded = async (handlers: Readonly<Record<string, RawHandler>>) => {
+  const to = await forwardingTo(await RawNode.start(handlers));
+  const clients = [to.probe, to.another()];
+  return { ...to, clientOf: (index: number) => clients[index % 2]!.client };
+};
+
+it('bounds: of calls give back the place of whoever leaves while it waits for its turn', async () => {
+  const { call, clientOf, metrics } = await crowded({ [SCRIPT]: echo });
+  const begin = (index: number) => {
+    // Its request does not come.
+    const call = clientOf(index).makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
+    call.on('error', () => undefined);
+    return call;
   };
+  const underWay = (count: number) => until(async () => (await inFlight(metrics, 'call')) === count);
+  const mute = Array.from({ length: 32 }, (_, index) => begin(index));
+  await underWay(32);
+  const waiting = Array.from({ length: 68 }, (_, index) => begin(index));
+  await underWay(100);
+  for (const call of waiting) call.cancel();
+  await underWay(32);
+  for (const call of mute) call.cancel();
+  await underWay(0);
+  expect((await call(SCRIPT, Buffer.from('request'))).message.toString()).toBe('request');
+});
 
-  it('of calls give back the place of whoever leaves while it waits for its turn', async () => {
-    const { call, clientOf, metrics } = await crowded({ [SCRIPT]: echo });
-    const begin = (index: number) => {
-      // Its request does not come.
-      const call = clientOf(index).makeClientStreamRequest(SCRIPT, asItIs, asItIs, () => undefined);
-      call.on('error', () => undefined);
-      return call;
-    };
-    const underWay = (count: number) => until(async () => (await inFlight(metrics, 'call')) === count);
-    const mute = Array.from({ length: 32 }, (_, index) => begin(index));
-    await underWay(32);
-    const waiting = Array.from({ length: 68 }, (_, index) => begin(index));
-    await underWay(100);
-    for (const call of waiting) call.cancel();
-    await underWay(32);
-    for (const call of mute) call.cancel();
-    await underWay(0);
-    expect((await call(SCRIPT, Buffer.from('request'))).message.toString()).toBe('request');
+it('bounds: end the stream of whoever takes nothing, give back what it held, and cut the connection', async () => {
+  // Of today: deadlines of calls are moments.
+  const clock = new VirtualClock(Date.now());
+  let isOver = false;
+  const node = await RawNode.start({
+    [EVENTS]: (call) => {
+      call.once('cancelled', () => (isOver = true));
+      const next = (): void => {
+        if (!isOver) call.write(Buffer.alloc(MIB), next);
+      };
+      next();
+    },
+    [SCRIPT]: (call) => answer(call, Buffer.alloc(MIB)),
   });
+  const to = await forwardingTo(node, { clock, maxHeldBytes: 1.5 * MIB });
+  const { metrics } = to;
+  const session = await openSession(to.port);
+  const isCut = once(session, 'close');
+  // Of its window of 64 KiB it takes nothing.
+  const call = beginCall(session, EVENTS).end(Buffer.alloc(5));
+  await once(call, 'response');
+  await clock.advance(29_000);
+  expect(await inFlight(metrics, 'stream')).toBe(1);
+  expect((await to.call(SCRIPT)).code).toBe(status.RESOURCE_EXHAUSTED);
+  await until(async () => {
+    await clock.advance(500);
+    return (await inFlight(metrics, 'stream')) === 0;
+  });
+  expect(await counted(metrics, 'forwarded_calls_total', { outcome: 'overdue' })).toBe(1);
+  await eventually(() => isOver);
+  await clock.advance(21_000);
+  await isCut;
+  // Until then its bytes were there.
+  expect((await to.call(SCRIPT)).message).toHaveLength(MIB);
+});
 
-  it('end the stream of whoever takes nothing, give back what it held, and cut the connection', async () => {
-    // Of today: deadlines of calls are moments.
-    const clock = new VirtualClock(Date.now());
-    let isOver = false;
-    const node = await RawNode.start({
-      [EVENTS]: (call) => {
-        call.once('cancelled', () => (isOver = true));
-        const next = (): void => {
-          if (!isOver) call.write(Buffer.alloc(MIB), next);
-        };
-        next();
-      },
-      [SCRIPT]: (call) => answer(call, Buffer.alloc(MIB)),
-    });
-    const to = await forwardingTo(node, { clock, maxHeldBytes: 1.5 * MIB });
-    const { metrics } = to;
-    const session = await openSession(to.port);
-    const isCut = once(session, 'close');
-    // Of its window of 64 KiB it takes nothing.
-    const call = beginCall(session, EVENTS).end(Buffer.alloc(5));
-    await once(call, 'response');
-    await clock.advance(29_000);
-    expect(await inFlight(metrics, 'stream')).toBe(1);
-    expect((await to.call(SCRIPT)).code).toBe(status.RESOURCE_EXHAUSTED);
-    await until(async () => {
-      await clock.advance(500);
-      return (await inFlight(metrics, 'stream')) === 0;
-    });
-    expect(await counted(metrics, 'forwarded_calls_total', { outcome: 'overdue' })).toBe(1);
-    await eventually(() => isOver);
-    await clock.advance(21_000);
-    await isCut;
-    // Until then its bytes were there.
-    expect((await to.call(SCRIPT)).message).toHaveLength(MIB);
-  });
-
-  it('allow so many streams, and end them when the server closes', async () => {
-    const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
-    const { clientOf, metrics, server } = await crowded({ [EVENTS]: begun });
-    const open = (index: number) => {
-      const stream = clientOf(index).makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));
-      return { end: endOf(stream), begun: firstOf(stream) };
-    };
-    const streams = Array.from({ length: 100 }, (_, index) => open(index));
-    await Promise.all(streams.map((stream) => stream.begun));
-    expect(await open(0).end).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
-    expect(await inFlight(metrics, 'stream')).toBe(100);
-    expect(await counted(metrics, 'forwarded_calls_total', { outcome: 'busy' })).toBe(1);
-    await server.close();
-    for (const { end } of streams) expect(await end).toMatchObject({ code: status.UNAVAILABLE });
-  });
+it('bounds: allow so many streams, and end them when the server closes', async () => {
+  const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
+  const { clientOf, metrics, server } = await crowded({ [EVENTS]: begun });
+  const open = (index: number) => {
+    const stream = clientOf(index).makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));
+    return { end: endOf(stream), begun: firstOf(stream) };
+  };
+  const streams = Array.from({ length: 100 }, (_, index) => open(index));
+  await Promise.all(streams.map((stream) => stream.begun));
+  expect(await open(0).end).toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+  expect(await inFlight(metrics, 'stream')).toBe(100);
+  expect(await counted(metrics, 'forwarded_calls_total', { outcome: 'busy' })).toBe(1);
+  await server.close();
+  for (const { end } of streams) expect(await end).toMatchObject({ code: status.UNAVAILABLE });
 });

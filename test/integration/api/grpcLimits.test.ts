@@ -238,48 +238,46 @@ it('a stream whose caller has left before it begins holds nothing', async () => 
   await probe.follow('SubscribeIndexedBlocks', { ...start, end_height: 2 }, api).finished();
 });
 
-describe('a stream', () => {
-  const blocks = chainOf(100, 20, () => []);
-  const follow = (session: ClientHttp2Session) =>
-    request(session, 'SubscribeBlocksFromStartHeight', Buffer.from([0x08, 100, 0x10, 1]));
+const blocks = chainOf(100, 20, () => []);
+const follow = (session: ClientHttp2Session) =>
+  request(session, 'SubscribeBlocksFromStartHeight', Buffer.from([0x08, 100, 0x10, 1]));
 
-  it('leaves its caller as many pings as it needs to measure its way', async () => {
-    const [large] = smallChain(100, [Array.from({ length: 3_000 }, () => [])]);
-    const clock = new VirtualClock();
-    const { index, port, probe } = await listening({ clock }, blocks);
-    const stored = { block: large!.block, transactionCounts: [] };
-    index.store.blockByHeight = () => Promise.resolve(stored);
-    const session = await openSession(port);
-    let taken = 0;
-    follow(session).on('data', (chunk: Buffer) => (taken += chunk.length));
-    while (taken < 20 * large!.block.encoded.length) await clock.settle();
-    // More than a call may bring along where nothing is sent.
-    for (let count = 0; count < 13_000; count += 10)
-      await Promise.all(Array.from({ length: 10 }, () => pinged(session)));
-    await clock.advance(10_000);
-    await probe.call('Ping');
-    await pinged(session);
-    expect(session.destroyed).toBe(false);
-  });
+it('a stream leaves its caller as many pings as it needs to measure its way', async () => {
+  const [large] = smallChain(100, [Array.from({ length: 3_000 }, () => [])]);
+  const clock = new VirtualClock();
+  const { index, port, probe } = await listening({ clock }, blocks);
+  const stored = { block: large!.block, transactionCounts: [] };
+  index.store.blockByHeight = () => Promise.resolve(stored);
+  const session = await openSession(port);
+  let taken = 0;
+  follow(session).on('data', (chunk: Buffer) => (taken += chunk.length));
+  while (taken < 20 * large!.block.encoded.length) await clock.settle();
+  // More than a call may bring along where nothing is sent.
+  for (let count = 0; count < 13_000; count += 10)
+    await Promise.all(Array.from({ length: 10 }, () => pinged(session)));
+  await clock.advance(10_000);
+  await probe.call('Ping');
+  await pinged(session);
+  expect(session.destroyed).toBe(false);
+});
 
-  it('of a caller who takes nothing is cut, with its connection', async () => {
-    const clock = new VirtualClock();
-    const { feed, port } = await servedOverGrpc(blocks, { clock });
-    // It waits for the chain, which is nobody's fault.
-    follow(await openSession(port)).resume();
-    const session = await openSession(port, { initialWindowSize: 0 });
-    follow(session);
-    while (feed.followers < 2) await clock.turn();
-    await clock.settle();
-    await clock.standStill(3_600_000);
-    await clock.advance(29_000);
-    expect(feed.followers).toBe(2);
-    const cut = closed(session);
-    await clock.advance(6_000);
-    expect(feed.followers).toBe(1);
-    await clock.advance(20_000);
-    await cut;
-  });
+it('a stream of a caller who takes nothing is cut, with its connection', async () => {
+  const clock = new VirtualClock();
+  const { feed, port } = await servedOverGrpc(blocks, { clock });
+  // It waits for the chain, which is nobody's fault.
+  follow(await openSession(port)).resume();
+  const session = await openSession(port, { initialWindowSize: 0 });
+  follow(session);
+  while (feed.followers < 2) await clock.turn();
+  await clock.settle();
+  await clock.standStill(3_600_000);
+  await clock.advance(29_000);
+  expect(feed.followers).toBe(2);
+  const cut = closed(session);
+  await clock.advance(6_000);
+  expect(feed.followers).toBe(1);
+  await clock.advance(20_000);
+  await cut;
 });
 
 it('a server that ends answers what is under way, and takes nothing more', async () => {

@@ -60,8 +60,9 @@ const refused: Readonly<Record<string, readonly (readonly [method: string, reque
   ],
 };
 
-describe('SubscribeBlocks and SubscribeBlockDigests', () => {
-  it.each(Object.entries(refused))('are refused with %s', async (told, calls) => {
+it.each(Object.entries(refused))(
+  'SubscribeBlocks and SubscribeBlockDigests are refused with %s',
+  async (told, calls) => {
     const client = await serve();
     for (const [method, request] of calls) {
       const status = /Indexed/.test(method) ? {} : { block_status: 'BLOCK_FINALIZED' };
@@ -69,23 +70,23 @@ describe('SubscribeBlocks and SubscribeBlockDigests', () => {
       const { code, metadata } = await refusalOf(call);
       expect(`${code} ${metadata['reason']}`, `${method} ${JSON.stringify(request)}`).toBe(told);
     }
-  });
+  },
+);
 
-  it('name of very many ranges those next to the height', async () => {
-    const client = await serve();
-    const coverage = Array.from({ length: 40 }, (_, index) => ({ from: 1 + 2 * index, to: 1 + 2 * index }));
-    served.index.change({ coverage: [...coverage, { from: FIRST, to: LATEST }] });
-    for (const [height, lowest, highest] of [
-      [0, '1-1', '31-31'],
-      [40, '25-25', '55-55'],
-    ] as const) {
-      const request = { start_block_height: height, block_status: 'BLOCK_FINALIZED' };
-      const ended = client.follow('SubscribeBlocksFromStartHeight', request).ended();
-      const { metadata } = await ended.catch((reason: unknown) => reason as ServiceError);
-      const named = String(metadata.get('coverage')[0]).split(',');
-      expect([named.length, named[0], named.at(-1)]).toEqual([16, lowest, highest]);
-    }
-  });
+it('SubscribeBlocks and SubscribeBlockDigests name of very many ranges those next to the height', async () => {
+  const client = await serve();
+  const coverage = Array.from({ length: 40 }, (_, index) => ({ from: 1 + 2 * index, to: 1 + 2 * index }));
+  served.index.change({ coverage: [...coverage, { from: FIRST, to: LATEST }] });
+  for (const [height, lowest, highest] of [
+    [0, '1-1', '31-31'],
+    [40, '25-25', '55-55'],
+  ] as const) {
+    const request = { start_block_height: height, block_status: 'BLOCK_FINALIZED' };
+    const ended = client.follow('SubscribeBlocksFromStartHeight', request).ended();
+    const { metadata } = await ended.catch((reason: unknown) => reason as ServiceError);
+    const named = String(metadata.get('coverage')[0]).split(',');
+    expect([named.length, named[0], named.at(-1)]).toEqual([16, lowest, highest]);
+  }
 });
 
 describe('SubscribeIndexedHeights', () => {

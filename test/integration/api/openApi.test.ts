@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import type { openApiDocument } from '../../../src/api/openapi.js';
 import { accountsOff } from '../../support/accountsOff.js';
 import { chainOf, EventReader, HashedChain, idOf, ServedChain, transactionIds } from '../../support/index.js';
@@ -289,91 +289,89 @@ function reasonsOf(operation: Operation): string[] {
     });
 }
 
-describe('/openapi.json', () => {
-  it('names every route that is served, and no other', async () => {
-    const document = await documentOf();
-    expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } });
-    expect(Object.keys(document.paths).sort()).toEqual(Object.keys(answered).sort());
-    // The text of a 404 lists what the server has routes for.
-    const { message } = (await served.get('/nothing')).body as { message: string };
-    expect(message.split('served here: ')[1]?.split(', ').sort()).toEqual(Object.keys(document.paths).sort());
-  });
+it('names every route that is served, and no other', async () => {
+  const document = await documentOf();
+  expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } });
+  expect(Object.keys(document.paths).sort()).toEqual(Object.keys(answered).sort());
+  // The text of a 404 lists what the server has routes for.
+  const { message } = (await served.get('/nothing')).body as { message: string };
+  expect(message.split('served here: ')[1]?.split(', ').sort()).toEqual(Object.keys(document.paths).sort());
+});
 
-  it('says of each route what it takes, under a name of its own', async () => {
-    const { paths } = await documentOf();
-    const operations = Object.entries(paths).map(([path, { get }]) => ({ path, ...get }));
-    expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
-    for (const { path, parameters, summary } of operations) {
-      expect(summary).not.toBe('');
-      const inPath = parameters.filter((parameter) => parameter.in === 'path');
-      expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
-      expect(inPath.every(({ required }) => required)).toBe(true);
-    }
-    const byHeight = paths['/v1/blocks']!.get.parameters.map(({ name }) => name);
-    expect(byHeight).toEqual(['height', 'start_height', 'end_height', 'finality', 'expand', 'select']);
-  });
+it('says of each route what it takes, under a name of its own', async () => {
+  const { paths } = await documentOf();
+  const operations = Object.entries(paths).map(([path, { get }]) => ({ path, ...get }));
+  expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
+  for (const { path, parameters, summary } of operations) {
+    expect(summary).not.toBe('');
+    const inPath = parameters.filter((parameter) => parameter.in === 'path');
+    expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
+    expect(inPath.every(({ required }) => required)).toBe(true);
+  }
+  const byHeight = paths['/v1/blocks']!.get.parameters.map(({ name }) => name);
+  expect(byHeight).toEqual(['height', 'start_height', 'end_height', 'finality', 'expand', 'select']);
+});
 
-  it.each(Object.entries(answered).filter(([path]) => path !== '/events'))(
-    'describes what %s answers',
-    async (path, calls) => {
-      if (path.startsWith('/proof/')) served = await ServedChain.start(proven, { sealed: 105, head: 120 });
-      const { paths, components } = await documentOf();
-      const schema = schemaOf(paths[path]!.get, 200)!;
-      for (const call of calls) {
-        const { status, headers, body } = await served.get(call);
-        expect(status).toBe(200);
-        expect(headers.get('content-type')).toMatch(/^application\/(?:json|x-ndjson);/);
-        expect(violations(schema, body, components.schemas)).toEqual([]);
-      }
-    },
-  );
-
-  it('describes the events of a stream', async () => {
+it.each(Object.entries(answered).filter(([path]) => path !== '/events'))(
+  'describes what %s answers',
+  async (path, calls) => {
+    if (path.startsWith('/proof/')) served = await ServedChain.start(proven, { sealed: 105, head: 120 });
     const { paths, components } = await documentOf();
-    const schema = schemaOf(paths['/events']!.get, 200)!;
-    const reader = await EventReader.open(`${served.url}/events?from=153`);
-    const behind = await EventReader.open(`${served.url}/events`, { 'last-event-id': `500-${unknown}` });
-    await behind.first(1);
-    await reader.first(7);
-    await served.feed.close();
-    const events = [...(await reader.first(8)), ...(await behind.first(2))];
-    expect(events.map(({ event }) => event)).toEqual([
-      ...Array.from({ length: 7 }, () => 'height'),
-      ...['end', 'rewind', 'end'],
-    ]);
-    for (const { data } of events) expect(violations(schema, data, components.schemas)).toEqual([]);
-  });
-
-  it.each(Object.entries(refused))('describes every refusal of %s', async (path, calls) => {
-    const { paths, components } = await documentOf();
-    const operation = paths[path]!.get;
-    const reasons = new Set([...calls.map(([, , reason]) => reason), ...common]);
-    expect(reasonsOf(operation).sort()).toEqual([...reasons].sort());
+    const schema = schemaOf(paths[path]!.get, 200)!;
     for (const call of calls) {
-      const body = await refusalOf(call);
-      const schema = schemaOf(operation, call[1]) ?? { enum: [] };
+      const { status, headers, body } = await served.get(call);
+      expect(status).toBe(200);
+      expect(headers.get('content-type')).toMatch(/^application\/(?:json|x-ndjson);/);
       expect(violations(schema, body, components.schemas)).toEqual([]);
     }
-  });
+  },
+);
 
-  it('has no route for anything else, which is refused with a reason and a sentence', async () => {
-    for (const call of astray) await refusalOf(call);
-    expect(((await served.get(`/v1/blocks/${idsOf(50)}`)).body as unknown[]).length).toBe(50);
-  });
+it('describes the events of a stream', async () => {
+  const { paths, components } = await documentOf();
+  const schema = schemaOf(paths['/events']!.get, 200)!;
+  const reader = await EventReader.open(`${served.url}/events?from=153`);
+  const behind = await EventReader.open(`${served.url}/events`, { 'last-event-id': `500-${unknown}` });
+  await behind.first(1);
+  await reader.first(7);
+  await served.feed.close();
+  const events = [...(await reader.first(8)), ...(await behind.first(2))];
+  expect(events.map(({ event }) => event)).toEqual([
+    ...Array.from({ length: 7 }, () => 'height'),
+    ...['end', 'rewind', 'end'],
+  ]);
+  for (const { data } of events) expect(violations(schema, data, components.schemas)).toEqual([]);
+});
 
-  it('refuses what the pattern of a parameter does not describe', async () => {
-    const { paths } = await documentOf();
-    const calls = Object.entries(paths).flatMap(([path, { get }]) =>
-      get.parameters.flatMap(({ in: place, name, schema }) => {
-        if (!('pattern' in schema)) return [];
-        const query = new URLSearchParams({ from: '100', [name]: 'x' });
-        return place === 'path'
-          ? path.replace(`{${name}}`, 'x')
-          : `${answered[path]![0]!.split('?')[0]}?${query.toString()}`;
-      }),
-    );
-    expect(calls.length).toBeGreaterThan(9);
-    for (const call of calls)
-      expect({ call, status: (await served.get(call)).status }).toEqual({ call, status: 400 });
-  });
+it.each(Object.entries(refused))('describes every refusal of %s', async (path, calls) => {
+  const { paths, components } = await documentOf();
+  const operation = paths[path]!.get;
+  const reasons = new Set([...calls.map(([, , reason]) => reason), ...common]);
+  expect(reasonsOf(operation).sort()).toEqual([...reasons].sort());
+  for (const call of calls) {
+    const body = await refusalOf(call);
+    const schema = schemaOf(operation, call[1]) ?? { enum: [] };
+    expect(violations(schema, body, components.schemas)).toEqual([]);
+  }
+});
+
+it('has no route for anything else, which is refused with a reason and a sentence', async () => {
+  for (const call of astray) await refusalOf(call);
+  expect(((await served.get(`/v1/blocks/${idsOf(50)}`)).body as unknown[]).length).toBe(50);
+});
+
+it('refuses what the pattern of a parameter does not describe', async () => {
+  const { paths } = await documentOf();
+  const calls = Object.entries(paths).flatMap(([path, { get }]) =>
+    get.parameters.flatMap(({ in: place, name, schema }) => {
+      if (!('pattern' in schema)) return [];
+      const query = new URLSearchParams({ from: '100', [name]: 'x' });
+      return place === 'path'
+        ? path.replace(`{${name}}`, 'x')
+        : `${answered[path]![0]!.split('?')[0]}?${query.toString()}`;
+    }),
+  );
+  expect(calls.length).toBeGreaterThan(9);
+  for (const call of calls)
+    expect({ call, status: (await served.get(call)).status }).toEqual({ call, status: 400 });
 });

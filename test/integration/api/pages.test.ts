@@ -31,47 +31,45 @@ describe.each(['/', '/docs'])('the page at %s', (path) => {
   });
 });
 
-describe('the status page', () => {
-  it('may run its own script, and no other', async () => {
-    const { headers, text } = await read('/');
-    const policy = headers.get('content-security-policy') ?? '';
-    expect(policy).toMatch(/script-src 'self'(?:;|$)/);
-    expect(policy).toContain("style-src 'self'");
-    expect(policy).toContain("connect-src 'self'");
-    expect(policy).toContain("require-trusted-types-for 'script'");
-    const scripts = [...text.matchAll(/<script\b([^>]*)>/g)].map(([, attributes]) => attributes);
-    const page = ' type="module" src="./page/page.js"';
-    expect(scripts).toEqual([' type="application/json" id="readiness-codes"', page]);
-  });
+it('the status page may run its own script, and no other', async () => {
+  const { headers, text } = await read('/');
+  const policy = headers.get('content-security-policy') ?? '';
+  expect(policy).toMatch(/script-src 'self'(?:;|$)/);
+  expect(policy).toContain("style-src 'self'");
+  expect(policy).toContain("connect-src 'self'");
+  expect(policy).toContain("require-trusted-types-for 'script'");
+  const scripts = [...text.matchAll(/<script\b([^>]*)>/g)].map(([, attributes]) => attributes);
+  const page = ' type="module" src="./page/page.js"';
+  expect(scripts).toEqual([' type="application/json" id="readiness-codes"', page]);
+});
 
-  it('brings every readiness code with what to do, as its scripts read it', async () => {
-    const { text } = await read('/');
-    const json = /id="readiness-codes">(.*?)<\/script>/s.exec(text)?.[1] ?? '';
-    expect(JSON.parse(json)).toEqual(readinessCodes);
-  });
+it('the status page brings every readiness code with what to do, as its scripts read it', async () => {
+  const { text } = await read('/');
+  const json = /id="readiness-codes">(.*?)<\/script>/s.exec(text)?.[1] ?? '';
+  expect(JSON.parse(json)).toEqual(readinessCodes);
+});
 
-  it('serves its script, which imports nothing more', async () => {
-    const { headers, text } = await read('/page/page.js');
-    expect(headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
-    expect(text).toContain('readiness-codes');
-    expect(text).not.toMatch(/\bimport\b(?!\.meta)|\bfrom\s*["']/);
-    expect(text).not.toMatch(/["'`]\/(?:status|events|explain|lookup|docs|openapi|v1)\b/);
-    expect(text).toContain('import.meta.url');
-  });
+it('the status page serves its script, which imports nothing more', async () => {
+  const { headers, text } = await read('/page/page.js');
+  expect(headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
+  expect(text).toContain('readiness-codes');
+  expect(text).not.toMatch(/\bimport\b(?!\.meta)|\bfrom\s*["']/);
+  expect(text).not.toMatch(/["'`]\/(?:status|events|explain|lookup|docs|openapi|v1)\b/);
+  expect(text).toContain('import.meta.url');
+});
 
-  it('is kept by browsers, which ask whether it is still the same, and has no other files', async () => {
-    const served = await ServedChain.start(chain, { sealed: 102 });
-    for (const path of ['/', '/page/page.js', '/page/style.css']) {
-      const first = await fetch(served.url + path);
-      expect(first.headers.get('cache-control')).toBe('no-cache');
-      const etag = first.headers.get('etag') ?? '';
-      const again = await fetch(served.url + path, { headers: { 'if-none-match': etag } });
-      expect([path, again.status]).toEqual([path, 304]);
-    }
-    const refused = { status: 404, body: { reason: 'not_served' } };
-    for (const name of ['x.js', '..%2Fmain.js', '%2e%2e%2fmain.js', 'page.js.map', 'constructor'])
-      expect(await served.get(`/page/${name}`), name).toMatchObject(refused);
-  });
+it('the status page is kept by browsers, which ask whether it is still the same, and has no other files', async () => {
+  const served = await ServedChain.start(chain, { sealed: 102 });
+  for (const path of ['/', '/page/page.js', '/page/style.css']) {
+    const first = await fetch(served.url + path);
+    expect(first.headers.get('cache-control')).toBe('no-cache');
+    const etag = first.headers.get('etag') ?? '';
+    const again = await fetch(served.url + path, { headers: { 'if-none-match': etag } });
+    expect([path, again.status]).toEqual([path, 304]);
+  }
+  const refused = { status: 404, body: { reason: 'not_served' } };
+  for (const name of ['x.js', '..%2Fmain.js', '%2e%2e%2fmain.js', 'page.js.map', 'constructor'])
+    expect(await served.get(`/page/${name}`), name).toMatchObject(refused);
 });
 
 it('the page at /docs tells of every route, parameter, shape and reason of the OpenAPI document', async () => {

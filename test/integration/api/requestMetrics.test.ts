@@ -85,62 +85,59 @@ async function probed(parts?: Parameters<typeof servedOverGrpc>[1]) {
   return { metrics, probe: probe() };
 }
 
-describe('calls over gRPC', () => {
-  it('are counted by method and by the name of their status', async () => {
-    const { metrics, probe } = await probed();
-    const height = (value: number): Buffer => Buffer.from([8, value]);
-    await probe.raw(`${ACCESS}/GetBlockByHeight`, height(100));
-    await probe.raw(`${ACCESS}/GetBlockByHeight`, height(101));
-    await refusalOf(probe.raw(`${ACCESS}/GetBlockByHeight`, height(1)));
-    await refusalOf(probe.raw(`${ACCESS}/GetBlockByID`, Buffer.from([10, 1, 0])));
-    for (const method of ['ExecuteScriptAtLatestBlock', 'NoSuchMethod'])
-      await refusalOf(probe.raw(`${ACCESS}/${method}`, Buffer.alloc(0)));
-    const counted = [
-      `grpc ${ACCESS}/GetBlockByHeight OK: 2`,
-      `grpc ${ACCESS}/GetBlockByHeight NOT_FOUND: 1`,
-      `grpc ${ACCESS}/GetBlockByID INVALID_ARGUMENT: 1`,
-      `grpc ${ACCESS}/ExecuteScriptAtLatestBlock UNIMPLEMENTED: 1`,
-    ];
-    await expectCounts(metrics, 'api_requests_total', counted);
-    await expectCounts(metrics, 'api_request_seconds_count', counted);
-  });
+it('calls over gRPC are counted by method and by the name of their status', async () => {
+  const { metrics, probe } = await probed();
+  const height = (value: number): Buffer => Buffer.from([8, value]);
+  await probe.raw(`${ACCESS}/GetBlockByHeight`, height(100));
+  await probe.raw(`${ACCESS}/GetBlockByHeight`, height(101));
+  await refusalOf(probe.raw(`${ACCESS}/GetBlockByHeight`, height(1)));
+  await refusalOf(probe.raw(`${ACCESS}/GetBlockByID`, Buffer.from([10, 1, 0])));
+  for (const method of ['ExecuteScriptAtLatestBlock', 'NoSuchMethod'])
+    await refusalOf(probe.raw(`${ACCESS}/${method}`, Buffer.alloc(0)));
+  const counted = [
+    `grpc ${ACCESS}/GetBlockByHeight OK: 2`,
+    `grpc ${ACCESS}/GetBlockByHeight NOT_FOUND: 1`,
+    `grpc ${ACCESS}/GetBlockByID INVALID_ARGUMENT: 1`,
+    `grpc ${ACCESS}/ExecuteScriptAtLatestBlock UNIMPLEMENTED: 1`,
+  ];
+  await expectCounts(metrics, 'api_requests_total', counted);
+  await expectCounts(metrics, 'api_request_seconds_count', counted);
+});
 
-  it('are counted also when they are refused before anything is read', async () => {
-    const { metrics, probe } = await probed({ ratePerSecondPerAddress: 1 });
-    const calls = Array.from({ length: 20 }, () => probe.raw(`${ACCESS}/Ping`, Buffer.alloc(0)));
-    const ends = await Promise.allSettled(calls);
-    const refused = calls.filter((_, index) => ends[index]?.status === 'rejected');
-    expect(await refusalOf(refused[0]!)).toEqual({
-      ...{ code: 'RESOURCE_EXHAUSTED', metadata: { reason: 'rate_limited' } },
-      details: 'at most 1 requests per second are served to one address; retry in 1 s',
-    });
-    await expectCounts(metrics, 'api_requests_total', [
-      `grpc ${ACCESS}/Ping OK: ${20 - refused.length}`,
-      `grpc ${ACCESS}/Ping RESOURCE_EXHAUSTED: ${refused.length}`,
-    ]);
+it('calls over gRPC are counted also when they are refused before anything is read', async () => {
+  const { metrics, probe } = await probed({ ratePerSecondPerAddress: 1 });
+  const calls = Array.from({ length: 20 }, () => probe.raw(`${ACCESS}/Ping`, Buffer.alloc(0)));
+  const ends = await Promise.allSettled(calls);
+  const refused = calls.filter((_, index) => ends[index]?.status === 'rejected');
+  expect(await refusalOf(refused[0]!)).toEqual({
+    ...{ code: 'RESOURCE_EXHAUSTED', metadata: { reason: 'rate_limited' } },
+    details: 'at most 1 requests per second are served to one address; retry in 1 s',
   });
+  await expectCounts(metrics, 'api_requests_total', [
+    `grpc ${ACCESS}/Ping OK: ${20 - refused.length}`,
+    `grpc ${ACCESS}/Ping RESOURCE_EXHAUSTED: ${refused.length}`,
+  ]);
+});
 
-  it('are counted also when a node answered them', async () => {
-    const [script, header] = [`${ACCESS}/ExecuteScriptAtLatestBlock`, `${ACCESS}/GetLatestBlockHeader`];
-    const events = `${ACCESS}/GetEventsForHeightRange`;
-    const node = await RawNode.start({
-      [script]: (call, request) => answer(call, request),
-      [header]: (call) => fail(call, status.NOT_FOUND, 'none'),
-      [events]: (call) => call.emit('error', { code: 99 }),
-    });
-    const forwarder = forwarderTo(await networkOf([node]));
-    const { metrics, probe } = await probed({ forwarder });
-    for (const path of [script, header, events])
-      await probe.raw(path, Buffer.alloc(0)).catch(() => undefined);
-    const counted = [`grpc ${script} OK: 1`, `grpc ${events} UNKNOWN: 1`, `grpc ${header} NOT_FOUND: 1`];
-    await expectCounts(metrics, 'api_requests_total', counted);
+it('calls over gRPC are counted also when a node answered them', async () => {
+  const [script, header] = [`${ACCESS}/ExecuteScriptAtLatestBlock`, `${ACCESS}/GetLatestBlockHeader`];
+  const events = `${ACCESS}/GetEventsForHeightRange`;
+  const node = await RawNode.start({
+    [script]: (call, request) => answer(call, request),
+    [header]: (call) => fail(call, status.NOT_FOUND, 'none'),
+    [events]: (call) => call.emit('error', { code: 99 }),
   });
+  const forwarder = forwarderTo(await networkOf([node]));
+  const { metrics, probe } = await probed({ forwarder });
+  for (const path of [script, header, events]) await probe.raw(path, Buffer.alloc(0)).catch(() => undefined);
+  const counted = [`grpc ${script} OK: 1`, `grpc ${events} UNKNOWN: 1`, `grpc ${header} NOT_FOUND: 1`];
+  await expectCounts(metrics, 'api_requests_total', counted);
+});
 
-  it('are counted as cancelled where the caller leaves first, and streams are not timed', async () => {
-    const { metrics, probe } = await probed();
-    await probe.take('SubscribeIndexedHeights', { start_height: 100 }, 1);
-    const path = '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights';
-    await expectCounts(metrics, 'api_requests_total', [`grpc ${path} CANCELLED: 1`]);
-    expect((await scraped(metrics)).series('api_request_seconds_count')).toEqual([]);
-  });
+it('calls over gRPC are counted as cancelled where the caller leaves first, and streams are not timed', async () => {
+  const { metrics, probe } = await probed();
+  await probe.take('SubscribeIndexedHeights', { start_height: 100 }, 1);
+  const path = '/flow_collection_indexer.v1.IndexAPI/SubscribeIndexedHeights';
+  await expectCounts(metrics, 'api_requests_total', [`grpc ${path} CANCELLED: 1`]);
+  expect((await scraped(metrics)).series('api_request_seconds_count')).toEqual([]);
 });

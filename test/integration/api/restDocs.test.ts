@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { chainOf, EventReader, HashedChain, ServedChain, transactionIds } from '../../support/index.js';
 import { transactionWith } from '../../support/index.js';
 
@@ -50,56 +50,54 @@ const names: readonly (readonly [RegExp, string])[] = [
 ];
 const filledIn = (text: string): string => names.reduce((so, [name, value]) => so.replace(name, value), text);
 
-describe('docs/rest-api.md', () => {
-  it('has calls that can be made', () => {
-    expect(examples.length).toBeGreaterThan(20);
-    for (const { path, status, line } of examples) expect(`${path} ${status}`, line).toMatch(/^\/\S* \d+$/);
-  });
+it('has calls that can be made', () => {
+  expect(examples.length).toBeGreaterThan(20);
+  for (const { path, status, line } of examples) expect(`${path} ${status}`, line).toMatch(/^\/\S* \d+$/);
+});
 
-  it.each(examples.map((example) => [example.line.replaceAll(/ +/g, ' '), example] as const))(
-    '%s',
-    async (_, { path, method, headers, isCompressed, isStream, status, body }) => {
-      const blocks = path.startsWith('/proof/') ? proven : chain;
-      const served = await ServedChain.start(blocks, { sealed: 1010, head: 1020 });
-      const url = filledIn(path);
-      const sending = (fill: (value: string) => string): Record<string, string> =>
-        Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, fill(value)]));
-      if (isStream) {
-        const reader = await EventReader.open(served.url + url, sending(filledIn));
-        expect(reader.status).toBe(status);
-        const [event] = await reader.first(1);
-        const fields = /^\{ (.*) \}$/.exec(body ?? '')?.[1]?.split(', ') ?? [];
-        expect(Object.keys(event?.data as object)).toEqual(fields);
-        return;
-      }
-      const etag = (await served.get(url)).headers.get('etag') ?? '';
-      const encoding = { 'accept-encoding': isCompressed ? 'gzip' : 'identity' };
-      const tagged = sending((value) => value.replace('ETAG', etag));
-      const answer = await served.get(url, { method, headers: { ...encoding, ...tagged } });
-      expect(answer.status).toBe(status);
-      expect(answer.headers.get('content-encoding')).toBe(isCompressed ? 'gzip' : null);
-      if (body === undefined) {
-        expect(answer.body).toBeUndefined();
-        return;
-      }
-      const items = [...body.matchAll(/\{ ([^}]*) \}/g)].map(([, fields = '']) => fields.split(', '));
-      if (body.startsWith('[')) expect(Array.isArray(answer.body)).toBe(true);
-      const given = [answer.body].flat() as Record<string, unknown>[];
-      expect(given.length).toBeGreaterThanOrEqual(items.length);
-      items.forEach((fields, index) => {
-        for (const field of fields) expect(given[index]).toHaveProperty([field]);
-      });
-    },
-  );
-
-  it('shows every route', async () => {
-    const served = await ServedChain.start(chain, { sealed: 1010, head: 1020 });
-    const { paths } = (await served.get('/openapi.json')).body as { paths: Record<string, unknown> };
-    const shown = examples.filter(({ status }) => status === 200).map(({ path }) => path.split('?')[0] ?? '');
-    const unshown = Object.keys(paths).filter((route) => {
-      const pattern = new RegExp(`^${route.replaceAll(/\{\w+\}/g, '[^/]+').replaceAll('.', '\\.')}$`);
-      return !shown.some((path) => pattern.test(path));
+it.each(examples.map((example) => [example.line.replaceAll(/ +/g, ' '), example] as const))(
+  '%s',
+  async (_, { path, method, headers, isCompressed, isStream, status, body }) => {
+    const blocks = path.startsWith('/proof/') ? proven : chain;
+    const served = await ServedChain.start(blocks, { sealed: 1010, head: 1020 });
+    const url = filledIn(path);
+    const sending = (fill: (value: string) => string): Record<string, string> =>
+      Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, fill(value)]));
+    if (isStream) {
+      const reader = await EventReader.open(served.url + url, sending(filledIn));
+      expect(reader.status).toBe(status);
+      const [event] = await reader.first(1);
+      const fields = /^\{ (.*) \}$/.exec(body ?? '')?.[1]?.split(', ') ?? [];
+      expect(Object.keys(event?.data as object)).toEqual(fields);
+      return;
+    }
+    const etag = (await served.get(url)).headers.get('etag') ?? '';
+    const encoding = { 'accept-encoding': isCompressed ? 'gzip' : 'identity' };
+    const tagged = sending((value) => value.replace('ETAG', etag));
+    const answer = await served.get(url, { method, headers: { ...encoding, ...tagged } });
+    expect(answer.status).toBe(status);
+    expect(answer.headers.get('content-encoding')).toBe(isCompressed ? 'gzip' : null);
+    if (body === undefined) {
+      expect(answer.body).toBeUndefined();
+      return;
+    }
+    const items = [...body.matchAll(/\{ ([^}]*) \}/g)].map(([, fields = '']) => fields.split(', '));
+    if (body.startsWith('[')) expect(Array.isArray(answer.body)).toBe(true);
+    const given = [answer.body].flat() as Record<string, unknown>[];
+    expect(given.length).toBeGreaterThanOrEqual(items.length);
+    items.forEach((fields, index) => {
+      for (const field of fields) expect(given[index]).toHaveProperty([field]);
     });
-    expect(unshown).toEqual([]);
+  },
+);
+
+it('shows every route', async () => {
+  const served = await ServedChain.start(chain, { sealed: 1010, head: 1020 });
+  const { paths } = (await served.get('/openapi.json')).body as { paths: Record<string, unknown> };
+  const shown = examples.filter(({ status }) => status === 200).map(({ path }) => path.split('?')[0] ?? '');
+  const unshown = Object.keys(paths).filter((route) => {
+    const pattern = new RegExp(`^${route.replaceAll(/\{\w+\}/g, '[^/]+').replaceAll('.', '\\.')}$`);
+    return !shown.some((path) => pattern.test(path));
   });
+  expect(unshown).toEqual([]);
 });

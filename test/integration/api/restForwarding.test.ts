@@ -117,43 +117,41 @@ describe('a forwarded request', () => {
   });
 });
 
-describe('a connection to the node that is kept', () => {
-  it('may be closed by the node in the moment in which it is used again', async () => {
-    const { upstream, daemon } = await served();
-    const used = new Set<Socket>();
-    let cut = 0;
-    upstream.reply = (request, response) => {
-      if (used.has(request.socket)) {
-        cut += 1;
-        request.socket.destroy();
-      } else {
-        used.add(request.socket);
-        response.end('of the node');
-      }
-    };
-    for (let left = 3; left > 0; left -= 1)
-      expect(await (await fetch(`${daemon.url}/v1/accounts/1`)).text()).toBe('of the node');
-    expect(cut).toBeGreaterThan(0);
-    expect(upstream.seen).toHaveLength(3 + cut);
-  });
+it('a connection to the node that is kept may be closed by the node in the moment in which it is used again', async () => {
+  const { upstream, daemon } = await served();
+  const used = new Set<Socket>();
+  let cut = 0;
+  upstream.reply = (request, response) => {
+    if (used.has(request.socket)) {
+      cut += 1;
+      request.socket.destroy();
+    } else {
+      used.add(request.socket);
+      response.end('of the node');
+    }
+  };
+  for (let left = 3; left > 0; left -= 1)
+    expect(await (await fetch(`${daemon.url}/v1/accounts/1`)).text()).toBe('of the node');
+  expect(cut).toBeGreaterThan(0);
+  expect(upstream.seen).toHaveLength(3 + cut);
+});
 
-  it('carries no word of a body that is not passed on', async () => {
-    const { upstream, daemon } = await served();
-    const asked = 'GET /v1/accounts/1 HTTP/1.0\r\nContent-Length: 5\r\n\r\nbytes';
-    expect(await sendRaw(daemon.port, asked)).toContain('of the node');
-    expect(upstream.seen).toMatchObject([{ body: '', headers: { via: '1.1 flow-collection-indexer' } }]);
-  });
+it('a connection to the node that is kept carries no word of a body that is not passed on', async () => {
+  const { upstream, daemon } = await served();
+  const asked = 'GET /v1/accounts/1 HTTP/1.0\r\nContent-Length: 5\r\n\r\nbytes';
+  expect(await sendRaw(daemon.port, asked)).toContain('of the node');
+  expect(upstream.seen).toMatchObject([{ body: '', headers: { via: '1.1 flow-collection-indexer' } }]);
+});
 
-  it('does not carry what must not be sent twice', async () => {
-    const { upstream, daemon } = await served();
-    await (await fetch(`${daemon.url}/v1/accounts/1`)).text();
-    upstream.reply = (request) => request.socket.destroy();
-    const answer = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
-    expect(answer.status).toBe(503);
-    const message = expect.stringContaining('is unknown') as string;
-    expect(await answer.json()).toMatchObject({ reason: 'upstream_unreachable', message });
-    expect(upstream.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
-  });
+it('a connection to the node that is kept does not carry what must not be sent twice', async () => {
+  const { upstream, daemon } = await served();
+  await (await fetch(`${daemon.url}/v1/accounts/1`)).text();
+  upstream.reply = (request) => request.socket.destroy();
+  const answer = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });
+  expect(answer.status).toBe(503);
+  const message = expect.stringContaining('is unknown') as string;
+  expect(await answer.json()).toMatchObject({ reason: 'upstream_unreachable', message });
+  expect(upstream.seen.filter(({ method }) => method === 'POST')).toHaveLength(1);
 });
 
 it('a node that answers before it has the whole request has its answer passed on, and the connection of the caller ends', async () => {

@@ -17,18 +17,16 @@ function openMetrics(ground: Ground = {}) {
   return made;
 }
 
-describe('the metrics server', () => {
-  it('answers anything else with 404 and the list of what there is', async () => {
-    const { server } = openMetrics();
-    await server.start();
-    const ask = (path: string, init?: RequestInit) =>
-      getJson(`http://127.0.0.1:${server.address().port}${path}`, init);
-    const message = 'there is nothing at "/healthz"; served here: /metrics, /livez, /readyz';
-    const body = { code: 404, reason: 'not_served', message };
-    expect(await ask('/healthz?x=1')).toMatchObject({ status: 404, body });
-    expect((await ask('/metrics', { method: 'POST' })).status).toBe(405);
-    expect((await ask('/livez', { method: 'HEAD' })).status).toBe(200);
-  });
+it('the metrics server answers anything else with 404 and the list of what there is', async () => {
+  const { server } = openMetrics();
+  await server.start();
+  const ask = (path: string, init?: RequestInit) =>
+    getJson(`http://127.0.0.1:${server.address().port}${path}`, init);
+  const message = 'there is nothing at "/healthz"; served here: /metrics, /livez, /readyz';
+  const body = { code: 404, reason: 'not_served', message };
+  expect(await ask('/healthz?x=1')).toMatchObject({ status: 404, body });
+  expect((await ask('/metrics', { method: 'POST' })).status).toBe(405);
+  expect((await ask('/livez', { method: 'HEAD' })).status).toBe(200);
 });
 
 interface Ground {

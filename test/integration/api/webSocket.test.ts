@@ -27,37 +27,35 @@ const heightOf = ({ payload }: WsMessage): number => {
 };
 const heightsOf = (messages: readonly WsMessage[]): number[] => messages.map(heightOf);
 
-describe('the topic blocks', () => {
-  it('gives what /v1/blocks does, with the status that was subscribed to, as access nodes do', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('mine', 'blocks', startingAt(114));
-    const [answer, first, ...blocks] = await client.first(7);
-    expect(answer).toEqual({ subscription_id: 'mine', action: 'subscribe' });
-    const { body } = await served.get('/v1/blocks?height=118&expand=payload');
-    const [block] = body as readonly [object];
-    expect(blocks[3]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
-    expect(first!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
-  });
+it('the topic blocks gives what /v1/blocks does, with the status that was subscribed to, as access nodes do', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('mine', 'blocks', startingAt(114));
+  const [answer, first, ...blocks] = await client.first(7);
+  expect(answer).toEqual({ subscription_id: 'mine', action: 'subscribe' });
+  const { body } = await served.get('/v1/blocks?height=118&expand=payload');
+  const [block] = body as readonly [object];
+  expect(blocks[3]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
+  expect(first!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
+});
 
-  it('may be subscribed to again, on the connection on which it ended', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('mine', 'blocks', startingAt(118));
-    await client.first(3);
-    await served.rewind(117, branchAbove(117, 3));
-    const rewound = { code: 409, message: expect.stringContaining('the index was rewound') as string };
-    expect((await client.first(4))[3]).toMatchObject({ subscription_id: 'mine', error: rewound });
-    client.subscribe('mine', 'blocks', startingAt(118));
-    expect(heightsOf((await client.first(8)).slice(5))).toEqual([118, 119, 120]);
-  });
+it('the topic blocks may be subscribed to again, on the connection on which it ended', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('mine', 'blocks', startingAt(118));
+  await client.first(3);
+  await served.rewind(117, branchAbove(117, 3));
+  const rewound = { code: 409, message: expect.stringContaining('the index was rewound') as string };
+  expect((await client.first(4))[3]).toMatchObject({ subscription_id: 'mine', error: rewound });
+  client.subscribe('mine', 'blocks', startingAt(118));
+  expect(heightsOf((await client.first(8)).slice(5))).toEqual([118, 119, 120]);
+});
 
-  it('can begin at a block by its id, and with the sealed head where nothing is said', async () => {
-    const client = await WsClient.open(served.url);
-    client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
-    expect(heightsOf((await client.first(3)).slice(1))).toEqual([118, 119]);
-    client.subscribe('s', 'blocks', { block_status: 'sealed' });
-    const [, sealed] = (await client.first(5)).slice(3);
-    expect(sealed!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
-  });
+it('the topic blocks can begin at a block by its id, and with the sealed head where nothing is said', async () => {
+  const client = await WsClient.open(served.url);
+  client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
+  expect(heightsOf((await client.first(3)).slice(1))).toEqual([118, 119]);
+  client.subscribe('s', 'blocks', { block_status: 'sealed' });
+  const [, sealed] = (await client.first(5)).slice(3);
+  expect(sealed!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
 });
 
 it('the topic block_digests gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
@@ -203,76 +201,74 @@ it('a client that breaks off while the request in front of its upgrade is served
   await until(() => served.feed.followers === 0);
 });
 
-describe('bounds', () => {
-  it('no more than a hundred connections', async () => {
-    const clients = await Promise.all(Array.from({ length: 100 }, () => WsClient.open(served.url)));
-    // Not by the handshake: FCL in Node.js would take its process down with it.
-    const further = await WsClient.open(served.url);
-    expect(await further.closed).toEqual({ code: 1013, reason: 'at most 100 connections at once' });
-    clients[0]!.socket.close();
-    await clients[0]!.closed;
-    const again = await WsClient.open(served.url);
-    again.send({ action: 'list_subscriptions' });
-    expect(await again.next()).toMatchObject({ subscriptions: [] });
-  });
+it('bounds: no more than a hundred connections', async () => {
+  const clients = await Promise.all(Array.from({ length: 100 }, () => WsClient.open(served.url)));
+  // Not by the handshake: FCL in Node.js would take its process down with it.
+  const further = await WsClient.open(served.url);
+  expect(await further.closed).toEqual({ code: 1013, reason: 'at most 100 connections at once' });
+  clients[0]!.socket.close();
+  await clients[0]!.closed;
+  const again = await WsClient.open(served.url);
+  again.send({ action: 'list_subscriptions' });
+  expect(await again.next()).toMatchObject({ subscriptions: [] });
+});
 
-  it('a message of the client has a length', async () => {
-    const client = await WsClient.open(served.url);
-    client.send('x'.repeat(16 * 1024 + 1));
-    expect(await client.closed).toMatchObject({ code: 1009 });
-    const binary = await WsClient.open(served.url);
-    binary.socket.send(Buffer.from('{}'));
-    expect(await binary.closed).toMatchObject({ code: 1008 });
-  });
+it('bounds: a message of the client has a length', async () => {
+  const client = await WsClient.open(served.url);
+  client.send('x'.repeat(16 * 1024 + 1));
+  expect(await client.closed).toMatchObject({ code: 1009 });
+  const binary = await WsClient.open(served.url);
+  binary.socket.send(Buffer.from('{}'));
+  expect(await binary.closed).toMatchObject({ code: 1008 });
+});
 
-  it('messages count as requests of their address', async () => {
-    const clock = new VirtualClock();
-    const served = await ServedChain.start(there, heads, { clock, ratePerSecondPerAddress: 3 });
-    const client = await WsClient.open(served.url);
-    for (let each = 0; each < 3; each += 1) client.send({ action: 'list_subscriptions' });
-    const errors = (await client.first(3)).map(({ error }) => error?.code);
-    expect(errors).toEqual([undefined, undefined, 429]);
-    const further = await WsClient.open(served.url);
-    expect(await further.closed).toMatchObject({ code: 1013 });
-  });
+it('bounds: messages count as requests of their address', async () => {
+  const clock = new VirtualClock();
+  const served = await ServedChain.start(there, heads, { clock, ratePerSecondPerAddress: 3 });
+  const client = await WsClient.open(served.url);
+  for (let each = 0; each < 3; each += 1) client.send({ action: 'list_subscriptions' });
+  const errors = (await client.first(3)).map(({ error }) => error?.code);
+  expect(errors).toEqual([undefined, undefined, 429]);
+  const further = await WsClient.open(served.url);
+  expect(await further.closed).toMatchObject({ code: 1013 });
+});
 
-  it('who takes nothing is cut, and so is who does not answer, or wants nothing', async () => {
-    const clock = new VirtualClock();
-    const served = await ServedChain.start(there, heads, { clock });
-    const idle = await WsClient.open(served.url);
-    const mute = await WsClient.open(served.url);
-    mute.subscribe('a', 'blocks', startingAt(121));
-    await mute.next();
-    mute.socket.pause();
-    const waiting = await WsClient.open(served.url);
-    let letGo = (): void => undefined;
-    const nothing = new Promise<undefined>((resolve) => (letGo = () => resolve(undefined)));
-    served.store.blockById = () => nothing;
-    // What the server does not read of a connection keeps it open.
-    atEnd(letGo);
-    waiting.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(101) });
-    const lively = await WsClient.open(served.url);
-    lively.subscribe('a', 'blocks', startingAt(121));
+it('bounds: who takes nothing is cut, and so is who does not answer, or wants nothing', async () => {
+  const clock = new VirtualClock();
+  const served = await ServedChain.start(there, heads, { clock });
+  const idle = await WsClient.open(served.url);
+  const mute = await WsClient.open(served.url);
+  mute.subscribe('a', 'blocks', startingAt(121));
+  await mute.next();
+  mute.socket.pause();
+  const waiting = await WsClient.open(served.url);
+  let letGo = (): void => undefined;
+  const nothing = new Promise<undefined>((resolve) => (letGo = () => resolve(undefined)));
+  served.store.blockById = () => nothing;
+  // What the server does not read of a connection keeps it open.
+  atEnd(letGo);
+  waiting.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(101) });
+  const lively = await WsClient.open(served.url);
+  lively.subscribe('a', 'blocks', startingAt(121));
+  await lively.next();
+  for (let look = 0; look < 3; look += 1) {
+    const [answered, both] = [once(lively.socket, 'ping'), once(idle.socket, 'ping')];
+    await clock.advance(20_000);
+    await answered;
+    if (look < 2) await both;
+    // The answers to the pings are here by the time that further ones are.
+    lively.send({ action: 'list_subscriptions' });
     await lively.next();
-    for (let look = 0; look < 3; look += 1) {
-      const [answered, both] = [once(lively.socket, 'ping'), once(idle.socket, 'ping')];
-      await clock.advance(20_000);
-      await answered;
-      if (look < 2) await both;
-      // The answers to the pings are here by the time that further ones are.
-      lively.send({ action: 'list_subscriptions' });
-      await lively.next();
-    }
-    expect(await idle.closed).toMatchObject({ code: 1000, reason: 'no subscription for 60 s' });
-    await until(() => served.feed.followers === 1);
-    for (const { socket } of [lively, waiting]) expect(socket.readyState).toBe(socket.OPEN);
-  });
+  }
+  expect(await idle.closed).toMatchObject({ code: 1000, reason: 'no subscription for 60 s' });
+  await until(() => served.feed.followers === 1);
+  for (const { socket } of [lively, waiting]) expect(socket.readyState).toBe(socket.OPEN);
+});
 
-  it('a daemon that stops says goodbye, also where nothing is subscribed to', async () => {
-    const idle = await WsClient.open(served.url);
-    await served.stop();
-    expect(await idle.closed).toEqual({ code: 1001, reason: 'the daemon is stopping' });
-  });
+it('bounds: a daemon that stops says goodbye, also where nothing is subscribed to', async () => {
+  const idle = await WsClient.open(served.url);
+  await served.stop();
+  expect(await idle.closed).toEqual({ code: 1001, reason: 'the daemon is stopping' });
 });
 
 describe('forwarding', () => {

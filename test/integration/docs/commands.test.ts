@@ -67,19 +67,17 @@ it('calls routes that are served', async () => {
   expect(unknown.filter((path) => !path.startsWith('docs/rest-api.md: /v1/'))).toEqual([]);
 });
 
-describe('of a file that export made, whatever stands in it, a page has programs', () => {
-  const odd = useOddExports();
-  const lines = current
-    .flatMap(shellLines)
-    .map(({ text }) => text)
-    .filter((text) => /\bFILE\b/.test(text) && !text.startsWith('flow-collection-indexer '));
-  const isInstalled = (name = ''): boolean => spawnSync('which', [name]).status === 0;
+const odd = useOddExports();
+const lines = current
+  .flatMap(shellLines)
+  .map(({ text }) => text)
+  .filter((text) => /\bFILE\b/.test(text) && !text.startsWith('flow-collection-indexer '));
+const isInstalled = (name = ''): boolean => spawnSync('which', [name]).status === 0;
 
-  it.each(lines)('%s', async (line) => {
-    if (!commandsIn(line).every(([program]) => isInstalled(program))) return;
-    const file = join(scratchDirectory(), 'file.ndjson');
-    expect(await odd.run('--output', file, '--quiet')).toMatchObject({ exit: 'done' });
-    const wrapper = ['bash', '-e', '-o', 'pipefail', '-c', line.replaceAll('FILE', file)];
-    expect(await runProgram([], {}, { wrapper })).toMatchObject({ code: 0, stderr: '' });
-  });
+it.each(lines)('of a file that export made, whatever stands in it, a page has programs %s', async (line) => {
+  if (!commandsIn(line).every(([program]) => isInstalled(program))) return;
+  const file = join(scratchDirectory(), 'file.ndjson');
+  expect(await odd.run('--output', file, '--quiet')).toMatchObject({ exit: 'done' });
+  const wrapper = ['bash', '-e', '-o', 'pipefail', '-c', line.replaceAll('FILE', file)];
+  expect(await runProgram([], {}, { wrapper })).toMatchObject({ code: 0, stderr: '' });
 });

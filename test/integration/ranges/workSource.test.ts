@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { LocalWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
@@ -472,7 +472,6 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
   },
 };
 
-describe('the work source', () => {
   const [local, onDatabase] = [useLocal(), usePgBoss()];
 
   it.each(Object.entries(behaviours))('on LevelDB %s', (_, behaves) => behaves(local));
@@ -488,4 +487,3 @@ describe('the work source', () => {
       AT_ONCE,
     ),
   );
-});

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Transform, type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { loadPostgres } from '../../../src/storage/index.js';
 import {
   asAdmin,
@@ -21,145 +21,136 @@ import { scratchDirectory, tcpServer, usePostgres } from '../../support/index.js
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
 const certificate = join(tlsFiles, 'localhost-cert.pem');
 
-describe('a database', () => {
-  const postgres = usePostgres({ isOwn: true });
+const postgres = usePostgres({ isOwn: true });
 
-  const { opening } = postgres;
+const { opening } = postgres;
 
-  it('is refused where the server is too old', async () => {
-    const { url } = await postgres.home();
-    const number = await shown(url, 'server_version_num');
-    // It answers as one of the last version that is too old.
-    const through = await relayBefore(url, (client, server) => {
-      const aged = new Transform({
-        transform: (chunk: Buffer, _, done) => {
-          const text = chunk.toString('latin1').replaceAll(number, `14${number.slice(2)}`);
-          done(null, Buffer.from(text, 'latin1'));
-        },
+it('is refused where the server is too old', async () => {
+  const { url } = await postgres.home();
+  const number = await shown(url, 'server_version_num');
+  // It answers as one of the last version that is too old.
+  const through = await relayBefore(url, (client, server) => {
+    const aged = new Transform({
+      transform: (chunk: Buffer, _, done) => {
+        const text = chunk.toString('latin1').replaceAll(number, `14${number.slice(2)}`);
+        done(null, Buffer.from(text, 'latin1'));
+      },
+    });
+    client.pipe(server).pipe(aged).pipe(client);
+  });
+  const error = refusal('configuration', /is PostgreSQL .*, which is too old: 15 or newer is needed/);
+  await expect(opening(through)).rejects.toMatchObject(error);
+});
+
+/** Its certificate is for `localhost`, and no authority has signed it. */
+const encrypted = async () => {
+  const { url } = await postgres.home();
+  const through = await relayBefore(url, (client, server) => {
+    // The client asks whether there is TLS, and is told that there is.
+    client.once('data', () => {
+      client.write('S');
+      const secure = new TLSSocket(client, {
+        isServer: true,
+        cert: readFileSync(certificate),
+        key: readFileSync(join(tlsFiles, 'localhost-key.pem')),
       });
-      client.pipe(server).pipe(aged).pipe(client);
-    });
-    const error = refusal('configuration', /is PostgreSQL .*, which is too old: 15 or newer is needed/);
-    await expect(opening(through)).rejects.toMatchObject(error);
-  });
-
-  describe('behind TLS', () => {
-    /** Its certificate is for `localhost`, and no authority has signed it. */
-    const encrypted = async () => {
-      const { url } = await postgres.home();
-      const through = await relayBefore(url, (client, server) => {
-        // The client asks whether there is TLS, and is told that there is.
-        client.once('data', () => {
-          client.write('S');
-          const secure = new TLSSocket(client, {
-            isServer: true,
-            cert: readFileSync(certificate),
-            key: readFileSync(join(tlsFiles, 'localhost-key.pem')),
-          });
-          secure.on('error', () => server.destroy());
-          secure.pipe(server).pipe(secure);
-        });
-      });
-      return { named: through.replace('127.0.0.1', 'localhost'), byAddress: through };
-    };
-
-    it.each(['require', 'verify-ca', 'verify-full'])('is refused otherwise (%s)', async (mode) => {
-      const { named } = await encrypted();
-      const refused = opening(`${named}?sslmode=${mode}`);
-      await expect(refused).rejects.toMatchObject(fault('permission', /certificate/));
-    });
-
-    it('is used where its certificate is confirmed, for the host as well unless that is not to be checked', async () => {
-      const { byAddress, named } = await encrypted();
-      const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
-      await expect(full).rejects.toMatchObject({ kind: 'permission' });
-      for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`]) {
-        expect((await opening(`${way}&sslrootcert=${certificate}`)).trouble()).toBeUndefined();
-      }
+      secure.on('error', () => server.destroy());
+      secure.pipe(server).pipe(secure);
     });
   });
+  return { named: through.replace('127.0.0.1', 'localhost'), byAddress: through };
+};
 
-  it.each([
-    ['client', 48, /does not accept the certificate of this program/],
-    ['client', 70, /ssl_min_protocol_version/],
-    ['renewed', undefined, /a certificate and its own key/],
-  ])('says which side is to be changed where TLS fails (key of %s, alert %s)', async (key, alert, advice) => {
-    const { url } = await postgres.home();
-    const through = await relayBefore(url, (client) => {
-      client.once('data', () => {
-        client.write('S');
-        if (alert !== undefined)
-          client.once('data', () => client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert])));
-      });
+it.each(['require', 'verify-ca', 'verify-full'])('behind TLS is refused otherwise (%s)', async (mode) => {
+  const { named } = await encrypted();
+  const refused = opening(`${named}?sslmode=${mode}`);
+  await expect(refused).rejects.toMatchObject(fault('permission', /certificate/));
+});
+
+it('behind TLS is used where its certificate is confirmed, for the host as well unless that is not to be checked', async () => {
+  const { byAddress, named } = await encrypted();
+  const full = opening(`${byAddress}?sslmode=verify-full&sslrootcert=${certificate}`);
+  await expect(full).rejects.toMatchObject({ kind: 'permission' });
+  for (const way of [`${byAddress}?sslmode=verify-ca`, `${named}?sslmode=verify-full`])
+    expect((await opening(`${way}&sslrootcert=${certificate}`)).trouble()).toBeUndefined();
+});
+
+it.each([
+  ['client', 48, /does not accept the certificate of this program/],
+  ['client', 70, /ssl_min_protocol_version/],
+  ['renewed', undefined, /a certificate and its own key/],
+])('says which side is to be changed where TLS fails (key of %s, alert %s)', async (key, alert, advice) => {
+  const { url } = await postgres.home();
+  const through = await relayBefore(url, (client) => {
+    client.once('data', () => {
+      client.write('S');
+      if (alert !== undefined) client.once('data', () => client.end(Buffer.from([21, 3, 3, 0, 2, 2, alert])));
     });
-    const files = `sslcert=${join(tlsFiles, 'client-cert.pem')}&sslkey=${join(tlsFiles, `${key}-key.pem`)}`;
-    const tls = `sslmode=require&sslrootcert=${certificate}`;
-    await expect(opening(`${through}?${tls}&${files}`)).rejects.toMatchObject(fault('permission', advice));
   });
+  const files = `sslcert=${join(tlsFiles, 'client-cert.pem')}&sslkey=${join(tlsFiles, `${key}-key.pem`)}`;
+  const tls = `sslmode=require&sslrootcert=${certificate}`;
+  await expect(opening(`${through}?${tls}&${files}`)).rejects.toMatchObject(fault('permission', advice));
+});
 
-  it('that waits for a standby that is not there says so, and goes on without it', async () => {
-    const { store, url } = await postgres.filled(10);
-    const awaitStandby = async (change: string) => {
-      await asAdmin(url, `ALTER SYSTEM ${change}`);
-      await asAdmin(url, 'SELECT pg_reload_conf()');
-    };
-    await awaitStandby("SET synchronous_standby_names TO 'nobody'");
-    atEnd(() => awaitStandby('RESET synchronous_standby_names'));
-    await vi.waitFor(
-      async () => expect(await shown(url, 'synchronous_standby_names')).toBe('nobody'),
-      10_000,
-    );
-    const written = store.commit(batchOf(plainChain(10, 1)[0]!));
-    const named = /not answered for.*: it waits for a standby \(synchronous_standby_names is nobody\)/;
-    await until(() => named.test(store.trouble() ?? ''));
-    // What waits for a lock of that one waits for the standby.
-    const { PostgresDatabase, databasePlace } = await loadPostgres();
-    const other = await postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts())));
-    const locked = other.write((session) =>
-      session.query({ text: 'UPDATE flow_store.store SET commits = commits' }),
-    );
-    await until(() => /lock timeout: it waits for a standby/.test(other.trouble() ?? ''));
-    await awaitStandby('RESET synchronous_standby_names');
-    await Promise.all([written, locked]);
-    await until(() => store.trouble() === undefined);
-  });
-
-  it('is not blamed for what PGOPTIONS asks of it', async () => {
-    const { url } = await postgres.home();
-    vi.stubEnv('PGOPTIONS', '-c nothing=here');
-    onTestFinished(() => void vi.unstubAllEnvs());
-    await expect(opening(url)).rejects.toMatchObject(fault('unavailable', 'change or unset it'));
-  });
-
-  it('takes the password from the file that PGPASSFILE names', async () => {
-    const { url } = await postgres.home();
-    // Somebody else's server keeps its rules.
-    expect(postgres.server().machine !== undefined || process.env['PGURL'] !== undefined).toBe(true);
-    if (postgres.server().machine === undefined) return;
-    const rules = await shown(url, 'hba_file');
-    const before = readFileSync(rules, 'utf8');
-    await asAdmin(url, `CREATE ROLE guarded LOGIN PASSWORD 'hush-hush' SUPERUSER`);
-    writeFileSync(rules, `host all guarded 127.0.0.1/32 scram-sha-256\n${before}`);
+it('that waits for a standby that is not there says so, and goes on without it', async () => {
+  const { store, url } = await postgres.filled(10);
+  const awaitStandby = async (change: string) => {
+    await asAdmin(url, `ALTER SYSTEM ${change}`);
     await asAdmin(url, 'SELECT pg_reload_conf()');
-    onTestFinished(async () => {
-      vi.unstubAllEnvs();
-      writeFileSync(rules, before);
-      await asAdmin(url, 'SELECT pg_reload_conf()');
-    });
-    const { host, hostname, port, pathname } = new URL(url);
-    const guarded = `postgres://guarded@${host}${pathname}`;
-    await vi.waitFor(() => expect(asAdmin(guarded, 'SELECT 1')).rejects.toThrow(/password/), 10_000);
-    await expect(opening(guarded)).rejects.toMatchObject(fault('permission', /PGPASSFILE/));
-    const mistaken = opening(guarded.replace('guarded@', 'guarded:wrong-one@'));
-    await expect(mistaken).rejects.toMatchObject({ kind: 'permission' });
-    await expect(mistaken).rejects.not.toThrow(/wrong-one|guarded:/);
-    const file = join(scratchDirectory(), 'pgpass');
-    writeFileSync(file, `${hostname}:${port}:*:guarded:hush-hush\n`);
-    chmodSync(file, 0o600);
-    vi.stubEnv('PGPASSFILE', file);
-    expect((await opening(guarded)).trouble()).toBeUndefined();
-    await postgres.now();
+  };
+  await awaitStandby("SET synchronous_standby_names TO 'nobody'");
+  atEnd(() => awaitStandby('RESET synchronous_standby_names'));
+  await vi.waitFor(async () => expect(await shown(url, 'synchronous_standby_names')).toBe('nobody'), 10_000);
+  const written = store.commit(batchOf(plainChain(10, 1)[0]!));
+  const named = /not answered for.*: it waits for a standby \(synchronous_standby_names is nobody\)/;
+  await until(() => named.test(store.trouble() ?? ''));
+  // What waits for a lock of that one waits for the standby.
+  const { PostgresDatabase, databasePlace } = await loadPostgres();
+  const other = await postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts())));
+  const locked = other.write((session) =>
+    session.query({ text: 'UPDATE flow_store.store SET commits = commits' }),
+  );
+  await until(() => /lock timeout: it waits for a standby/.test(other.trouble() ?? ''));
+  await awaitStandby('RESET synchronous_standby_names');
+  await Promise.all([written, locked]);
+  await until(() => store.trouble() === undefined);
+});
+
+it('is not blamed for what PGOPTIONS asks of it', async () => {
+  const { url } = await postgres.home();
+  vi.stubEnv('PGOPTIONS', '-c nothing=here');
+  onTestFinished(() => void vi.unstubAllEnvs());
+  await expect(opening(url)).rejects.toMatchObject(fault('unavailable', 'change or unset it'));
+});
+
+it('takes the password from the file that PGPASSFILE names', async () => {
+  const { url } = await postgres.home();
+  // Somebody else's server keeps its rules.
+  expect(postgres.server().machine !== undefined || process.env['PGURL'] !== undefined).toBe(true);
+  if (postgres.server().machine === undefined) return;
+  const rules = await shown(url, 'hba_file');
+  const before = readFileSync(rules, 'utf8');
+  await asAdmin(url, `CREATE ROLE guarded LOGIN PASSWORD 'hush-hush' SUPERUSER`);
+  writeFileSync(rules, `host all guarded 127.0.0.1/32 scram-sha-256\n${before}`);
+  await asAdmin(url, 'SELECT pg_reload_conf()');
+  onTestFinished(async () => {
+    vi.unstubAllEnvs();
+    writeFileSync(rules, before);
+    await asAdmin(url, 'SELECT pg_reload_conf()');
   });
+  const { host, hostname, port, pathname } = new URL(url);
+  const guarded = `postgres://guarded@${host}${pathname}`;
+  await vi.waitFor(() => expect(asAdmin(guarded, 'SELECT 1')).rejects.toThrow(/password/), 10_000);
+  await expect(opening(guarded)).rejects.toMatchObject(fault('permission', /PGPASSFILE/));
+  const mistaken = opening(guarded.replace('guarded@', 'guarded:wrong-one@'));
+  await expect(mistaken).rejects.toMatchObject({ kind: 'permission' });
+  await expect(mistaken).rejects.not.toThrow(/wrong-one|guarded:/);
+  const file = join(scratchDirectory(), 'pgpass');
+  writeFileSync(file, `${hostname}:${port}:*:guarded:hush-hush\n`);
+  chmodSync(file, 0o600);
+  vi.stubEnv('PGPASSFILE', file);
+  expect((await opening(guarded)).trouble()).toBeUndefined();
+  await postgres.now();
 });
 
 async function shown(url: string, name: string): Promise<string> {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { asAdmin, batchOf, countIn, fault, lockHeld, parts, plainChain } from '../../support/index.js';
 import { seededRandom, until, usePostgres } from '../../support/index.js';
@@ -33,387 +33,384 @@ function anyCodes(count: number, seed: number): string[] {
   return Array.from({ length: count }, () => Array.from({ length: 5 }, symbol).join(''));
 }
 
-describe('whatever the database says', { timeout: 120_000 }, () => {
-  const postgres = usePostgres();
-  const { filled, filledBehindFaults, opening, surveyed } = postgres;
+vi.setConfig({ testTimeout: 120_000 });
+const postgres = usePostgres();
+const { filled, filledBehindFaults, opening, surveyed } = postgres;
 
-  /** A database of an empty store, behind what breaks as it is told. */
-  const faulty = async (how?: { readonly isEmpty: boolean }) => {
-    const { url } = await postgres.home(how);
-    return { url, faults: await postgres.faultsBefore(url) };
+/** A database of an empty store, behind what breaks as it is told. */
+const faulty = async (how?: { readonly isEmpty: boolean }) => {
+  const { url } = await postgres.home(how);
+  return { url, faults: await postgres.faultsBefore(url) };
+};
+
+const connected = async (url: string) => {
+  const { PostgresDatabase, databasePlace } = await loadPostgres();
+  return postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts())));
+};
+
+const failing = (running: Promise<unknown>): Promise<unknown> =>
+  running.then(
+    () => 'no error',
+    (error: unknown) => error,
+  );
+
+/** Answers what is asked like this, so many times; tells how often it has. */
+const answering = (
+  faults: TcpFaults,
+  asked: (request: DatabaseRequest) => boolean,
+  answer: ScriptedAnswer,
+  times = Infinity,
+) => {
+  let count = 0;
+  faults.script = (request) => {
+    if (!asked(request) || count === times) return undefined;
+    count += 1;
+    return answer;
   };
+  return () => count;
+};
+const isStatement = ({ kind }: DatabaseRequest): boolean => kind === 'statements';
 
-  const connected = async (url: string) => {
-    const { PostgresDatabase, databasePlace } = await loadPostgres();
-    return postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts())));
-  };
-
-  const failing = (running: Promise<unknown>): Promise<unknown> =>
-    running.then(
-      () => 'no error',
-      (error: unknown) => error,
-    );
-
-  /** Answers what is asked like this, so many times; tells how often it has. */
-  const answering = (
-    faults: TcpFaults,
-    asked: (request: DatabaseRequest) => boolean,
-    answer: ScriptedAnswer,
-    times = Infinity,
-  ) => {
-    let count = 0;
-    faults.script = (request) => {
-      if (!asked(request) || count === times) return undefined;
-      count += 1;
-      return answer;
-    };
-    return () => count;
-  };
-  const isStatement = ({ kind }: DatabaseRequest): boolean => kind === 'statements';
-
-  it('is named with its code and its words, and is its own, for any code', async () => {
-    const { faults } = await faulty();
-    for (const kind of ['startup', 'statements'] as const) {
-      for (const code of [...KNOWN, ...anyCodes(8, 1)]) {
-        const said = { code, message: `no luck with ${code}`, hint: 'Do so.' };
-        answering(faults, (request) => request.kind === kind, said);
-        const error = await failing(surveyed(faults.url));
-        expect(error, code).toBeInstanceOf(DatabaseFault);
-        expect(error).toMatchObject({ exit: 'storage', code });
-        const { message } = error as Error;
-        expect(message).toContain(`(no luck with ${code} [SQLSTATE ${code}]). Hint: Do so. `);
-        expect(message).not.toMatch(/tries again|fault of the program/);
-      }
-    }
-  });
-
-  const oddAnswers: Readonly<Record<string, ScriptedAnswer>> = {
-    'an error without a code': { message: 'pooler error: no more room' },
-    'an error that ends the connection': { code: 'XX000', message: 'gone', severity: 'FATAL' },
-    'a way to sign in that nobody knows': { bytes: messageOf('R', Buffer.from([0, 0, 0, 99])) },
-    'bytes of another protocol': { bytes: Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n') },
-    'a message that is cut short': { bytes: messageOf('T', Buffer.from([0, 9, 1])) },
-    noise: { bytes: randomBytes(2_000) },
-  };
-  const isItsOwn = async (answer: ScriptedAnswer) => {
-    const { faults } = await faulty();
-    for (const kind of ['startup', 'statements'] as const) {
-      const asked = answering(faults, (request) => request.kind === kind, answer);
+it('is named with its code and its words, and is its own, for any code', async () => {
+  const { faults } = await faulty();
+  for (const kind of ['startup', 'statements'] as const) {
+    for (const code of [...KNOWN, ...anyCodes(8, 1)]) {
+      const said = { code, message: `no luck with ${code}`, hint: 'Do so.' };
+      answering(faults, (request) => request.kind === kind, said);
       const error = await failing(surveyed(faults.url));
-      expect(asked()).toBeGreaterThan(0);
-      expect(error).toMatchObject({ exit: 'storage', name: 'StorageError' });
+      expect(error, code).toBeInstanceOf(DatabaseFault);
+      expect(error).toMatchObject({ exit: 'storage', code });
+      const { message } = error as Error;
+      expect(message).toContain(`(no luck with ${code} [SQLSTATE ${code}]). Hint: Do so. `);
+      expect(message).not.toMatch(/tries again|fault of the program/);
     }
+  }
+});
+
+const oddAnswers: Readonly<Record<string, ScriptedAnswer>> = {
+  'an error without a code': { message: 'pooler error: no more room' },
+  'an error that ends the connection': { code: 'XX000', message: 'gone', severity: 'FATAL' },
+  'a way to sign in that nobody knows': { bytes: messageOf('R', Buffer.from([0, 0, 0, 99])) },
+  'bytes of another protocol': { bytes: Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n') },
+  'a message that is cut short': { bytes: messageOf('T', Buffer.from([0, 9, 1])) },
+  noise: { bytes: randomBytes(2_000) },
+};
+const isItsOwn = async (answer: ScriptedAnswer) => {
+  const { faults } = await faulty();
+  for (const kind of ['startup', 'statements'] as const) {
+    const asked = answering(faults, (request) => request.kind === kind, answer);
+    const error = await failing(surveyed(faults.url));
+    expect(asked()).toBeGreaterThan(0);
+    expect(error).toMatchObject({ exit: 'storage', name: 'StorageError' });
+  }
+  faults.script = () => undefined;
+  expect(await surveyed(faults.url)).toMatchObject({ isReplica: false });
+};
+it('is its own, where it is no answer', () =>
+  together(
+    Object.fromEntries(Object.entries(oddAnswers).map(([name, answer]) => [name, () => isItsOwn(answer)])),
+  ));
+
+it('is waited for at the start, for so long', async () => {
+  const { faults } = await faulty();
+  for (const code of ['XX000', '28P01']) {
+    const isFirst = ({ text }: DatabaseRequest): boolean => text.includes('schema_version');
+    answering(faults, isFirst, { code, message: 'not now' });
+    const untilMs = systemClock.monotonic() + 500;
+    await expect(opening(faults.url, { waitMs: 500 })).rejects.toMatchObject({ exit: 'storage', code });
+    expect(systemClock.monotonic()).toBeGreaterThan(untilMs - 450);
+    const refused = answering(faults, isFirst, { code, message: 'not now' }, 2);
+    const store = await opening(faults.url, { waitMs: 20_000 });
+    expect([store.trouble(), refused()]).toEqual([undefined, 2]);
+    await store.close();
+  }
+});
+
+/** Refuses everything with each code in turn; `during` sees it refused, and what was asked goes on afterwards. */
+const throughAll = async (
+  faults: TcpFaults,
+  trouble: () => string | undefined,
+  codes: readonly string[],
+  during: (code: string) => Promise<() => Promise<void>>,
+) => {
+  for (const code of codes) {
+    answering(faults, isStatement, { code, message: `refused as ${code}` });
+    const after = await during(code);
+    await until(() => trouble()?.includes(`refused as ${code} [SQLSTATE ${code}]`) === true);
     faults.script = () => undefined;
-    expect(await surveyed(faults.url)).toMatchObject({ isReplica: false });
-  };
-  it('is its own, where it is no answer', () =>
-    together(
-      Object.fromEntries(Object.entries(oddAnswers).map(([name, answer]) => [name, () => isItsOwn(answer)])),
-    ));
+    await after();
+    await until(() => trouble() === undefined);
+  }
+};
 
-  it('is waited for at the start, for so long', async () => {
-    const { faults } = await faulty();
-    for (const code of ['XX000', '28P01']) {
-      const isFirst = ({ text }: DatabaseRequest): boolean => text.includes('schema_version');
-      answering(faults, isFirst, { code, message: 'not now' });
-      const untilMs = systemClock.monotonic() + 500;
-      await expect(opening(faults.url, { waitMs: 500 })).rejects.toMatchObject({ exit: 'storage', code });
-      expect(systemClock.monotonic()).toBeGreaterThan(untilMs - 450);
-      const refused = answering(faults, isFirst, { code, message: 'not now' }, 2);
-      const store = await opening(faults.url, { waitMs: 20_000 });
-      expect([store.trouble(), refused()]).toEqual([undefined, 2]);
-      await store.close();
-    }
-  });
-
-  describe('never ends a process that', () => {
-    /** Refuses everything with each code in turn; `during` sees it refused, and what was asked goes on afterwards. */
-    const throughAll = async (
-      faults: TcpFaults,
-      trouble: () => string | undefined,
-      codes: readonly string[],
-      during: (code: string) => Promise<() => Promise<void>>,
-    ) => {
-      for (const code of codes) {
-        answering(faults, isStatement, { code, message: `refused as ${code}` });
-        const after = await during(code);
-        await until(() => trouble()?.includes(`refused as ${code} [SQLSTATE ${code}]`) === true);
-        faults.script = () => undefined;
-        await after();
-        await until(() => trouble() === undefined);
-      }
-    };
-
-    it('leads, follows, reads or works with others', () =>
-      together({
-        'leads: what it writes is written later': async () => {
-          const { faults, store, url } = await filledBehindFaults(10);
-          let height = 9;
-          const next = () => store.commit(batchOf(at((height += 1))));
-          await next();
-          const trouble = () => store.trouble();
-          await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 2)], () => {
-            const committed = next();
-            return Promise.resolve(() => committed);
-          });
-          expect(await countIn(url, 'flow_store.block')).toBe(height - 9);
-        },
-
-        'follows: it learns later': async () => {
-          const { store: leader, url } = await filled(10);
-          const faults = await postgres.faultsBefore(url);
-          const follower = await postgres.open(faults.url, { isFollower: true });
-          const trouble = () => follower.trouble();
-          let height = 9;
-          await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 3)], async () => {
-            await leader.commit(batchOf(at((height += 1))));
-            return () => until(() => follower.latestIndexedHeight() === height);
-          });
-        },
-
-        'reads: callers are told that the database does not give it': async () => {
-          const { faults, store } = await filledBehindFaults(10, [at(10)]);
-          const replica = await postgres.replica(faults.url, store);
-          for (const code of [...SOME, ...anyCodes(3, 4)]) {
-            answering(faults, () => true, { code, message: 'refused' });
-            expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
-            faults.script = () => undefined;
-            expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
-          }
-        },
-
-        'works with others: it takes its place again': async () => {
-          const { faults, url } = await faulty();
-          await postgres.open(url);
-          const queue = await postgres.queue(faults.url, { waitMs: 20_000 });
-          const trouble = () => queue.trouble();
-          await throughAll(faults, trouble, ['XX000', '42501'], () => {
-            const leading = queue.lead(AbortSignal.timeout(60_000));
-            return Promise.resolve(async () => {
-              const term = await leading;
-              expect(term).toBeDefined();
-              await term?.release();
-            });
-          });
-          expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
-        },
-
-        'works with others: it begins once its tables can be made': async () => {
-          const { faults, url } = await faulty({ isEmpty: true });
-          await postgres.open(url);
-          const isOfQueue = ({ text }: DatabaseRequest): boolean => /flow_jobs|flow_store\.worker/.test(text);
-          const refused = answering(faults, isOfQueue, { code: '42501', message: 'not now' }, 6);
-          const queue = await postgres.queue(faults.url, { waitMs: 60_000 });
-          expect([queue.trouble(), refused()]).toEqual([undefined, 6]);
-          answering(faults, isStatement, { code: 'XX000', message: 'not now' });
-          const late = postgres.queue(faults.url, { waitMs: 500 });
-          await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
-        },
-      }));
-  });
-
-  it('is told to a command after some patience', async () => {
-    const { faults } = await faulty();
-    const store = await opening(faults.url, { patienceMs: 400 });
-    answering(faults, isStatement, { code: '42501', message: 'no' });
-    await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
-  });
-
-  it('is asked again by whoever reads, where it has ended the sessions', async () => {
-    const { faults, store, url } = await filledBehindFaults(10, [at(10)]);
-    const command = await opening(faults.url, { isReadOnly: true, patienceMs: 20_000 });
-    const readers = { command, thread: await postgres.replica(faults.url, store) };
-    const reads: Record<string, () => Promise<unknown>> = {
-      ...Object.fromEntries(
-        Object.entries(readers).map(([name, reader]) => [name, () => reader.blockByHeight(10)]),
-      ),
-      verify: () => postgres.verified(faults.url, { patienceMs: 20_000 }),
-      'open at first': () => opening(faults.url),
-      'verify at first': () => postgres.verified(faults.url),
-      'repair at first': () => postgres.repaired(faults.url),
-    };
-    for (const [name, read] of Object.entries(reads)) {
-      const asked = name.endsWith('first') ? /chain_id|SET epoch/ : /flow_store\.body/;
-      const isAsked = (request: DatabaseRequest) => isStatement(request) && asked.test(request.text);
-      const ending: ScriptedAnswer = { code: '57P01', message: 'terminating connection', severity: 'FATAL' };
-      const ended = answering(faults, isAsked, ending, 2);
-      expect(await read(), name).toBeDefined();
-      expect(ended(), name).toBe(2);
-    }
-    expect((await postgres.verified(url)).damageCount).toBe(0);
-  });
-
-  it('is said where a connection learnt of it while nothing was asked', async () => {
-    const { url } = await filled(10);
-    const database = await connected(url);
-    const ended = database.transaction(async (session) => {
-      const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
-      await asAdmin(url, 'SELECT pg_terminate_backend($1)', [rows[0]?.pid]);
-      await until(async () => {
-        const left = await asAdmin(url, 'SELECT FROM pg_stat_activity WHERE pid = $1', [rows[0]?.pid]);
-        return left.rowCount === 0;
+it('never ends a process that leads, follows, reads or works with others', () =>
+  together({
+    'leads: what it writes is written later': async () => {
+      const { faults, store, url } = await filledBehindFaults(10);
+      let height = 9;
+      const next = () => store.commit(batchOf(at((height += 1))));
+      await next();
+      const trouble = () => store.trouble();
+      await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 2)], () => {
+        const committed = next();
+        return Promise.resolve(() => committed);
       });
-      await session.query({ text: 'SELECT 1' });
-    });
-    await expect(ended).rejects.toMatchObject({ code: '57P01' });
-  });
+      expect(await countIn(url, 'flow_store.block')).toBe(height - 9);
+    },
 
-  it('leaves no connection behind where this side cannot sign in', async () => {
-    const { faults } = await faulty();
-    const ask = Buffer.alloc(4);
-    ask.writeInt32BE(SASL);
-    const bytes = messageOf('R', Buffer.concat([ask, Buffer.from('A-WAY-OF-ITS-OWN\0\0')]));
-    answering(faults, ({ kind }) => kind === 'startup', { bytes });
-    expect(await failing(surveyed(faults.url))).toMatchObject({ kind: 'permission' });
-    await expect.poll(() => faults.connections, { timeout: SIGN_IN_LIMIT_MS / 2 }).toBe(0);
-  });
+    'follows: it learns later': async () => {
+      const { store: leader, url } = await filled(10);
+      const faults = await postgres.faultsBefore(url);
+      const follower = await postgres.open(faults.url, { isFollower: true });
+      const trouble = () => follower.trouble();
+      let height = 9;
+      await throughAll(faults, trouble, [...SOME, ...anyCodes(1, 3)], async () => {
+        await leader.commit(batchOf(at((height += 1))));
+        return () => until(() => follower.latestIndexedHeight() === height);
+      });
+    },
 
-  it('does not count as written where the server has undone it', async () => {
-    const { url } = await postgres.home();
-    const undone = (await connected(url)).transaction(async (session) => {
-      await session.query({ text: 'SELECT 1 / 0' }).catch(() => undefined);
-    });
-    await expect(undone).rejects.toBeInstanceOf(DatabaseFault);
-  });
-
-  it('is not believed where a trigger drops rows: nothing is committed, and it waits until the trigger is gone', async () => {
-    const { store, url } = await filled(10, [at(10)]);
-    await asAdmin(
-      url,
-      `CREATE FUNCTION public.dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-       CREATE TRIGGER dropping BEFORE INSERT ON flow_store.body FOR EACH ROW EXECUTE FUNCTION public.dropped()`,
-    );
-    const written = store.commit(batchOf(at(11)));
-    await until(() => store.trouble()?.includes('copy_body has kept 0 of 1 rows') === true);
-    expect(store.trouble()).toContain('A trigger of that table in flow_store drops rows: remove it.');
-    expect(await countIn(url, 'flow_store.block')).toBe(1);
-    await asAdmin(url, 'DROP TRIGGER dropping ON flow_store.body');
-    await written;
-    expect(await countIn(url, 'flow_store.body')).toBe(2);
-    expect(store.trouble()).toBeUndefined();
-  });
-
-  it.each([
-    ['add a constraint', 'ALTER TABLE flow_store.block ADD CHECK (height < 11)', 'remove the constraint'],
-    ['add a key', 'CREATE UNIQUE INDEX ON flow_store.block_0 ((height < 0))', 'remove the constraint'],
-    ['move the end', 'UPDATE flow_store.coverage SET to_height = 500', 'has changed it. Run "verify"'],
-  ])('is no fault of ours where others %s: it says what to do', async (_, change, advice) => {
-    const { store, url } = await filled(10, [at(10)]);
-    await asAdmin(url, change);
-    await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject(fault('corrupt', advice));
-  });
-
-  it('is awaited by any number of readers, without a warning of Node.js', async () => {
-    const { store } = await filled(10, [at(10)]);
-    const warnings: Error[] = [];
-    const onWarning = (warning: Error): void => void warnings.push(warning);
-    process.on('warning', onWarning);
-    onTestFinished(() => void process.off('warning', onWarning));
-    await Promise.all(Array.from({ length: 30 }, () => store.blockByHeight(10)));
-    await new Promise(setImmediate);
-    expect(warnings).toEqual([]);
-  });
-
-  describe('and where it says nothing any more', () => {
-    /** The connections fall silent while a block is written; new ones are as `how` has it. */
-    const silenced = async (how: 'silence' | 'freeze') => {
+    'reads: callers are told that the database does not give it': async () => {
       const { faults, store } = await filledBehindFaults(10, [at(10)]);
-      faults[how]();
-      return { faults, silentAtMs: systemClock.monotonic(), store };
-    };
-    const SILENCE = /the database has not answered for \d+ s on /;
+      const replica = await postgres.replica(faults.url, store);
+      for (const code of [...SOME, ...anyCodes(3, 4)]) {
+        answering(faults, () => true, { code, message: 'refused' });
+        expect(await failing(replica.blockByHeight(10)), code).toBeInstanceOf(DatabaseFault);
+        faults.script = () => undefined;
+        expect((await replica.blockByHeight(10))?.block.id).toBe(at(10).block.id);
+      }
+    },
 
-    it('is noticed, and waited for as long as that is right: on connections that stand, at all, within rows, at work, locked', () =>
-      together({
-        'on the connections that stand, goes on over new ones within 15 s': async () => {
-          const { silentAtMs, store } = await silenced('silence');
-          const reading = store.blockByHeight(10);
-          await store.commit(batchOf(at(11)));
-          expect((await reading)?.block.id).toBe(at(10).block.id);
-          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
-        },
+    'works with others: it takes its place again': async () => {
+      const { faults, url } = await faulty();
+      await postgres.open(url);
+      const queue = await postgres.queue(faults.url, { waitMs: 20_000 });
+      const trouble = () => queue.trouble();
+      await throughAll(faults, trouble, ['XX000', '42501'], () => {
+        const leading = queue.lead(AbortSignal.timeout(60_000));
+        return Promise.resolve(async () => {
+          const term = await leading;
+          expect(term).toBeDefined();
+          await term?.release();
+        });
+      });
+      expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
+    },
 
-        'at all, is named as silent within 10 s, and goes on as soon as it speaks': async () => {
-          const { faults, silentAtMs, store } = await silenced('freeze');
-          const written = store.commit(batchOf(at(11)));
-          await until(() => SILENCE.test(store.trouble() ?? ''));
-          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(10_000);
-          expect(store.trouble()).not.toContain('pg_stat_activity');
-          faults.thaw();
-          await written;
-          await until(() => store.trouble() === undefined);
-        },
+    'works with others: it begins once its tables can be made': async () => {
+      const { faults, url } = await faulty({ isEmpty: true });
+      await postgres.open(url);
+      const isOfQueue = ({ text }: DatabaseRequest): boolean => /flow_jobs|flow_store\.worker/.test(text);
+      const refused = answering(faults, isOfQueue, { code: '42501', message: 'not now' }, 6);
+      const queue = await postgres.queue(faults.url, { waitMs: 60_000 });
+      expect([queue.trouble(), refused()]).toEqual([undefined, 6]);
+      answering(faults, isStatement, { code: 'XX000', message: 'not now' });
+      const late = postgres.queue(faults.url, { waitMs: 500 });
+      await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
+    },
+  }));
 
-        'in the middle of rows, leaves no lock behind': async () => {
-          const { faults, store } = await filledBehindFaults(10, [at(10)]);
-          // The first statements arrive, and lock the row of the leader; the rows do not.
-          faults.withholdRest('UPDATE flow_store.store');
-          const silentAtMs = systemClock.monotonic();
-          await store.commit(batchOf(at(11)));
-          expect(faults.cuts).toBe(1);
-          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
-        },
+it('is told to a command after some patience', async () => {
+  const { faults } = await faulty();
+  const store = await opening(faults.url, { patienceMs: 400 });
+  answering(faults, isStatement, { code: '42501', message: 'no' });
+  await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
+});
 
-        'to the queue, is noticed too': async () => {
-          const { faults, url } = await faulty();
-          await postgres.open(url);
-          const queue = await postgres.queue(faults.url);
-          faults.silence();
-          const silentAtMs = systemClock.monotonic();
-          expect(await queue.lead(AbortSignal.timeout(60_000))).toBeDefined();
-          expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
-          faults.freeze();
-          await until(() => SILENCE.test(queue.trouble() ?? ''));
-          faults.thaw();
-          await until(() => queue.trouble() === undefined);
-        },
+it('is asked again by whoever reads, where it has ended the sessions', async () => {
+  const { faults, store, url } = await filledBehindFaults(10, [at(10)]);
+  const command = await opening(faults.url, { isReadOnly: true, patienceMs: 20_000 });
+  const readers = { command, thread: await postgres.replica(faults.url, store) };
+  const reads: Record<string, () => Promise<unknown>> = {
+    ...Object.fromEntries(
+      Object.entries(readers).map(([name, reader]) => [name, () => reader.blockByHeight(10)]),
+    ),
+    verify: () => postgres.verified(faults.url, { patienceMs: 20_000 }),
+    'open at first': () => opening(faults.url),
+    'verify at first': () => postgres.verified(faults.url),
+    'repair at first': () => postgres.repaired(faults.url),
+  };
+  for (const [name, read] of Object.entries(reads)) {
+    const asked = name.endsWith('first') ? /chain_id|SET epoch/ : /flow_store\.body/;
+    const isAsked = (request: DatabaseRequest) => isStatement(request) && asked.test(request.text);
+    const ending: ScriptedAnswer = { code: '57P01', message: 'terminating connection', severity: 'FATAL' };
+    const ended = answering(faults, isAsked, ending, 2);
+    expect(await read(), name).toBeDefined();
+    expect(ended(), name).toBe(2);
+  }
+  expect((await postgres.verified(url)).damageCount).toBe(0);
+});
 
-        'because it is at work, is given its time': async () => {
-          const { url } = await postgres.home();
-          const database = await connected(url);
-          const slow = database.transaction((session) => session.query({ text: 'SELECT pg_sleep(9)' }));
-          const heard: (string | undefined)[] = [];
-          const listening = setInterval(() => heard.push(database.trouble()), 50);
-          expect((await slow).rowCount).toBe(1);
-          clearInterval(listening);
-          expect(heard.filter((words) => words !== undefined)).toEqual([]);
-        },
-
-        'because somebody has locked what it needs, names who': async () => {
-          const { store, url } = await filled(10);
-          // Nobody else can write the live range.
-          const locking = await lockHeld(url, 'SELECT FROM flow_store.store FOR UPDATE');
-          const written = store.commit(batchOf(at(10)));
-          const named = `.*: it waits for a lock that process ${locking.pid} holds`;
-          for (const what of ['not answered for', 'lock timeout'])
-            await until(() => new RegExp(what + named).test(store.trouble() ?? ''));
-          await locking.release();
-          await written;
-          await until(() => store.trouble() === undefined);
-        },
-      }));
-
-    it('because this process stood still, ends neither the session nor leaves a look behind', async () => {
-      const { url } = await postgres.home();
-      const database = await connected(url);
-      const pid = async (): Promise<number | undefined> => {
-        const asked = database.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
-        return (await asked).rows[0]?.pid;
-      };
-      const sockets = (): number =>
-        process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
-      const before = await pid();
-      const standing = sockets();
-      const asked = pid();
-      await new Promise((resolve) => setImmediate(resolve));
-      // The answer comes, and so does the time for a look, before either is seen.
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_500);
-      expect(await asked).toBe(before);
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      expect(sockets()).toBeLessThanOrEqual(standing);
-      // A look would have ended the session by now.
-      await new Promise((resolve) => setTimeout(resolve, 3_000));
-      expect(await pid()).toBe(before);
+it('is said where a connection learnt of it while nothing was asked', async () => {
+  const { url } = await filled(10);
+  const database = await connected(url);
+  const ended = database.transaction(async (session) => {
+    const { rows } = await session.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
+    await asAdmin(url, 'SELECT pg_terminate_backend($1)', [rows[0]?.pid]);
+    await until(async () => {
+      const left = await asAdmin(url, 'SELECT FROM pg_stat_activity WHERE pid = $1', [rows[0]?.pid]);
+      return left.rowCount === 0;
     });
+    await session.query({ text: 'SELECT 1' });
+  });
+  await expect(ended).rejects.toMatchObject({ code: '57P01' });
+});
+
+it('leaves no connection behind where this side cannot sign in', async () => {
+  const { faults } = await faulty();
+  const ask = Buffer.alloc(4);
+  ask.writeInt32BE(SASL);
+  const bytes = messageOf('R', Buffer.concat([ask, Buffer.from('A-WAY-OF-ITS-OWN\0\0')]));
+  answering(faults, ({ kind }) => kind === 'startup', { bytes });
+  expect(await failing(surveyed(faults.url))).toMatchObject({ kind: 'permission' });
+  await expect.poll(() => faults.connections, { timeout: SIGN_IN_LIMIT_MS / 2 }).toBe(0);
+});
+
+it('does not count as written where the server has undone it', async () => {
+  const { url } = await postgres.home();
+  const undone = (await connected(url)).transaction(async (session) => {
+    await session.query({ text: 'SELECT 1 / 0' }).catch(() => undefined);
+  });
+  await expect(undone).rejects.toBeInstanceOf(DatabaseFault);
+});
+
+it('is not believed where a trigger drops rows: nothing is committed, and it waits until the trigger is gone', async () => {
+  const { store, url } = await filled(10, [at(10)]);
+  await asAdmin(
+    url,
+    `CREATE FUNCTION public.dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+       CREATE TRIGGER dropping BEFORE INSERT ON flow_store.body FOR EACH ROW EXECUTE FUNCTION public.dropped()`,
+  );
+  const written = store.commit(batchOf(at(11)));
+  await until(() => store.trouble()?.includes('copy_body has kept 0 of 1 rows') === true);
+  expect(store.trouble()).toContain('A trigger of that table in flow_store drops rows: remove it.');
+  expect(await countIn(url, 'flow_store.block')).toBe(1);
+  await asAdmin(url, 'DROP TRIGGER dropping ON flow_store.body');
+  await written;
+  expect(await countIn(url, 'flow_store.body')).toBe(2);
+  expect(store.trouble()).toBeUndefined();
+});
+
+it.each([
+  ['add a constraint', 'ALTER TABLE flow_store.block ADD CHECK (height < 11)', 'remove the constraint'],
+  ['add a key', 'CREATE UNIQUE INDEX ON flow_store.block_0 ((height < 0))', 'remove the constraint'],
+  ['move the end', 'UPDATE flow_store.coverage SET to_height = 500', 'has changed it. Run "verify"'],
+])('is no fault of ours where others %s: it says what to do', async (_, change, advice) => {
+  const { store, url } = await filled(10, [at(10)]);
+  await asAdmin(url, change);
+  await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject(fault('corrupt', advice));
+});
+
+it('is awaited by any number of readers, without a warning of Node.js', async () => {
+  const { store } = await filled(10, [at(10)]);
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error): void => void warnings.push(warning);
+  process.on('warning', onWarning);
+  onTestFinished(() => void process.off('warning', onWarning));
+  await Promise.all(Array.from({ length: 30 }, () => store.blockByHeight(10)));
+  await new Promise(setImmediate);
+  expect(warnings).toEqual([]);
+});
+
+describe('and where it says nothing any more', () => {
+  /** The connections fall silent while a block is written; new ones are as `how` has it. */
+  const silenced = async (how: 'silence' | 'freeze') => {
+    const { faults, store } = await filledBehindFaults(10, [at(10)]);
+    faults[how]();
+    return { faults, silentAtMs: systemClock.monotonic(), store };
+  };
+  const SILENCE = /the database has not answered for \d+ s on /;
+
+  it('is noticed, and waited for as long as that is right: on connections that stand, at all, within rows, at work, locked', () =>
+    together({
+      'on the connections that stand, goes on over new ones within 15 s': async () => {
+        const { silentAtMs, store } = await silenced('silence');
+        const reading = store.blockByHeight(10);
+        await store.commit(batchOf(at(11)));
+        expect((await reading)?.block.id).toBe(at(10).block.id);
+        expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+      },
+
+      'at all, is named as silent within 10 s, and goes on as soon as it speaks': async () => {
+        const { faults, silentAtMs, store } = await silenced('freeze');
+        const written = store.commit(batchOf(at(11)));
+        await until(() => SILENCE.test(store.trouble() ?? ''));
+        expect(systemClock.monotonic() - silentAtMs).toBeLessThan(10_000);
+        expect(store.trouble()).not.toContain('pg_stat_activity');
+        faults.thaw();
+        await written;
+        await until(() => store.trouble() === undefined);
+      },
+
+      'in the middle of rows, leaves no lock behind': async () => {
+        const { faults, store } = await filledBehindFaults(10, [at(10)]);
+        // The first statements arrive, and lock the row of the leader; the rows do not.
+        faults.withholdRest('UPDATE flow_store.store');
+        const silentAtMs = systemClock.monotonic();
+        await store.commit(batchOf(at(11)));
+        expect(faults.cuts).toBe(1);
+        expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+      },
+
+      'to the queue, is noticed too': async () => {
+        const { faults, url } = await faulty();
+        await postgres.open(url);
+        const queue = await postgres.queue(faults.url);
+        faults.silence();
+        const silentAtMs = systemClock.monotonic();
+        expect(await queue.lead(AbortSignal.timeout(60_000))).toBeDefined();
+        expect(systemClock.monotonic() - silentAtMs).toBeLessThan(15_000);
+        faults.freeze();
+        await until(() => SILENCE.test(queue.trouble() ?? ''));
+        faults.thaw();
+        await until(() => queue.trouble() === undefined);
+      },
+
+      'because it is at work, is given its time': async () => {
+        const { url } = await postgres.home();
+        const database = await connected(url);
+        const slow = database.transaction((session) => session.query({ text: 'SELECT pg_sleep(9)' }));
+        const heard: (string | undefined)[] = [];
+        const listening = setInterval(() => heard.push(database.trouble()), 50);
+        expect((await slow).rowCount).toBe(1);
+        clearInterval(listening);
+        expect(heard.filter((words) => words !== undefined)).toEqual([]);
+      },
+
+      'because somebody has locked what it needs, names who': async () => {
+        const { store, url } = await filled(10);
+        // Nobody else can write the live range.
+        const locking = await lockHeld(url, 'SELECT FROM flow_store.store FOR UPDATE');
+        const written = store.commit(batchOf(at(10)));
+        const named = `.*: it waits for a lock that process ${locking.pid} holds`;
+        for (const what of ['not answered for', 'lock timeout'])
+          await until(() => new RegExp(what + named).test(store.trouble() ?? ''));
+        await locking.release();
+        await written;
+        await until(() => store.trouble() === undefined);
+      },
+    }));
+
+  it('because this process stood still, ends neither the session nor leaves a look behind', async () => {
+    const { url } = await postgres.home();
+    const database = await connected(url);
+    const pid = async (): Promise<number | undefined> => {
+      const asked = database.query<{ pid: number }>({ text: 'SELECT pg_backend_pid() AS pid' });
+      return (await asked).rows[0]?.pid;
+    };
+    const sockets = (): number =>
+      process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
+    const before = await pid();
+    const standing = sockets();
+    const asked = pid();
+    await new Promise((resolve) => setImmediate(resolve));
+    // The answer comes, and so does the time for a look, before either is seen.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 3_500);
+    expect(await asked).toBe(before);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    expect(sockets()).toBeLessThanOrEqual(standing);
+    // A look would have ended the session by now.
+    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    expect(await pid()).toBe(before);
   });
 });

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { encodeTransaction, sha3, type Transaction } from '../../../src/flow/index.js';
 import { packageRoot } from '../../../src/runtime/index.js';
 import { batchOf, countIn, makeChain, makeCollection, plainChain, rowsOf } from '../../support/index.js';
@@ -72,37 +72,35 @@ it('the rows of transactions say what the transactions say, however those are en
   expect(await countIn(url, 'flow.script')).toBe(3);
 });
 
-describe('the queries of docs/postgresql.md', () => {
-  it('are ten, and answer from what is covered', async () => {
-    const aroundGap = chain.filter(({ block }) => block.height !== 15);
-    const { url } = await postgres.filled(10, aroundGap, 14);
-    expect(queries).toHaveLength(10);
-    for (const sql of queries) expect(await rowsOf(url, sql), sql).not.toEqual([]);
-    const more = queriesOf(pageAt('data-guide.md'));
-    expect(more).toHaveLength(2);
-    for (const sql of more) await rowsOf(url, sql);
-    const shown = await rowsOf(
-      url,
-      `SELECT (SELECT max(height) FROM flow.block)::integer AS block, (SELECT count(*) FROM flow.transaction)::integer AS
+it('the queries of docs/postgresql.md are ten, and answer from what is covered', async () => {
+  const aroundGap = chain.filter(({ block }) => block.height !== 15);
+  const { url } = await postgres.filled(10, aroundGap, 14);
+  expect(queries).toHaveLength(10);
+  for (const sql of queries) expect(await rowsOf(url, sql), sql).not.toEqual([]);
+  const more = queriesOf(pageAt('data-guide.md'));
+  expect(more).toHaveLength(2);
+  for (const sql of more) await rowsOf(url, sql);
+  const shown = await rowsOf(
+    url,
+    `SELECT (SELECT max(height) FROM flow.block)::integer AS block, (SELECT count(*) FROM flow.transaction)::integer AS
         transactions, (SELECT max(height) FROM flow.collection)::integer AS collection,
         (SELECT max(height) FROM flow.account_transaction)::integer AS account`,
-    );
-    expect(shown).toEqual([{ block: 14, transactions: 10, collection: 14, account: 14 }]);
-  });
+  );
+  expect(shown).toEqual([{ block: 14, transactions: 10, collection: 14, account: 14 }]);
+});
 
-  it('name every column that the page says there is', async () => {
-    const { url } = await postgres.home();
-    await postgres.open(url);
-    const views = await rowsOf(
-      url,
-      `SELECT table_name AS view, array_agg(column_name::text) AS columns FROM information_schema.columns
+it('the queries of docs/postgresql.md name every column that the page says there is', async () => {
+  const { url } = await postgres.home();
+  await postgres.open(url);
+  const views = await rowsOf(
+    url,
+    `SELECT table_name AS view, array_agg(column_name::text) AS columns FROM information_schema.columns
         WHERE table_schema = 'flow' GROUP BY table_name`,
-    );
-    expect(views).toHaveLength(7);
-    for (const { view, columns } of views as { readonly view: string; readonly columns: string[] }[]) {
-      const line = page.split('\n').find((each) => each.startsWith(`| \`flow.${view}\``)) ?? '';
-      const unnamed = columns.filter((column) => !line.includes(`\`${column}\``));
-      expect(unnamed, view).toEqual([]);
-    }
-  });
+  );
+  expect(views).toHaveLength(7);
+  for (const { view, columns } of views as { readonly view: string; readonly columns: string[] }[]) {
+    const line = page.split('\n').find((each) => each.startsWith(`| \`flow.${view}\``)) ?? '';
+    const unnamed = columns.filter((column) => !line.includes(`\`${column}\``));
+    expect(unnamed, view).toEqual([]);
+  }
 });

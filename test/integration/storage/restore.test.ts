@@ -140,39 +140,37 @@ describe('a snapshot of a store becomes a store', () => {
   });
 });
 
-describe('a snapshot is refused, by its cause,', () => {
-  it('where there is none', async () => {
-    const empty = await freshPath();
-    await expectRefused(empty, { kind: 'missing', ...saying('There is no snapshot at', 'index') });
-    await writeFile(empty, 'a file');
-    await expectRefused(empty, { kind: 'missing', ...saying('There is no snapshot at') });
-    const long = `/${'x'.repeat(300)}`;
-    await expectRefused(long, { kind: 'io', ...saying('ENAMETOOLONG') });
-  });
+it('a snapshot is refused, by its cause, where there is none', async () => {
+  const empty = await freshPath();
+  await expectRefused(empty, { kind: 'missing', ...saying('There is no snapshot at', 'index') });
+  await writeFile(empty, 'a file');
+  await expectRefused(empty, { kind: 'missing', ...saying('There is no snapshot at') });
+  const long = `/${'x'.repeat(300)}`;
+  await expectRefused(long, { kind: 'io', ...saying('ENAMETOOLONG') });
+});
 
-  it('when it is another chain’s', async () => {
-    const path = await soundStore();
-    const error = { exit: 'foreign', ...saying(TEST_CHAIN, 'flow-mainnet') };
-    await expectRefused(path, error, { chainId: 'flow-mainnet' });
-    await expectRefused(await served(await archiveOf(path)), error, { chainId: 'flow-mainnet' });
-  });
+it('a snapshot is refused, by its cause, when it is another chain’s', async () => {
+  const path = await soundStore();
+  const error = { exit: 'foreign', ...saying(TEST_CHAIN, 'flow-mainnet') };
+  await expectRefused(path, error, { chainId: 'flow-mainnet' });
+  await expectRefused(await served(await archiveOf(path)), error, { chainId: 'flow-mainnet' });
+});
 
-  const losePointer = (path: string) =>
-    withRawDatabase(path, (raw) => raw.clear({ gte: Buffer.of(0x22), lt: Buffer.of(0x23), limit: 1 }));
+const losePointer = (path: string) =>
+  withRawDatabase(path, (raw) => raw.clear({ gte: Buffer.of(0x22), lt: Buffer.of(0x23), limit: 1 }));
 
-  it.each<[string, (path: string) => unknown, string?]>([
-    ['one record is gone', losePointer, 'pointer'],
-    ['bytes differ', (path) => changeFile(path, TABLE, zeroed(50, 2_000)), '\\(and \\d+ more\\)'],
-    ['its manifest is unreadable', (path) => changeFile(path, MANIFEST, cutAt(20))],
-    ['its manifest is not what CURRENT names', (path) => writeFile(join(path, 'CURRENT'), 'something\n')],
-    ['its manifest is missing', (path) => changeFile(path, MANIFEST, gone)],
-    ['a table that its manifest names is missing', (path) => changeFile(path, TABLE, gone)],
-  ])('when %s', async (_, damage, what = '') => {
-    const path = await soundStore();
-    await damage(path);
-    const says = saying('nothing of it was taken: ', what, '\\. Take another one');
-    await expectRefused(path, { kind: 'corrupt', ...says });
-  });
+it.each<[string, (path: string) => unknown, string?]>([
+  ['one record is gone', losePointer, 'pointer'],
+  ['bytes differ', (path) => changeFile(path, TABLE, zeroed(50, 2_000)), '\\(and \\d+ more\\)'],
+  ['its manifest is unreadable', (path) => changeFile(path, MANIFEST, cutAt(20))],
+  ['its manifest is not what CURRENT names', (path) => writeFile(join(path, 'CURRENT'), 'something\n')],
+  ['its manifest is missing', (path) => changeFile(path, MANIFEST, gone)],
+  ['a table that its manifest names is missing', (path) => changeFile(path, TABLE, gone)],
+])('a snapshot is refused, by its cause, when %s', async (_, damage, what = '') => {
+  const path = await soundStore();
+  await damage(path);
+  const says = saying('nothing of it was taken: ', what, '\\. Take another one');
+  await expectRefused(path, { kind: 'corrupt', ...says });
 });
 
 describe('an archive is refused, by its cause,', () => {

@@ -13,23 +13,16 @@ const lower = chainWith(FIRST, ROOT - FIRST, () => []);
 const root = makeBlock(ROOT, discarded, []);
 const chain = [...lower, root, makeBlock(ROOT + 1, root.block.id, [])];
 const range = { from: FIRST, to: ROOT - 1 };
-const table = (rootParentId: string) =>
-  parseSporkTable(
-    {
-      devnet: [
-        {
-          ...{ name: 'one', rootHeight: FIRST, endHeightExclusive: ROOT, rootParentId: 'aa'.repeat(32) },
-          accessNodes: ['one.test:9000'],
-        },
-        {
-          ...{ name: 'two', rootHeight: ROOT, endHeightExclusive: null, rootParentId },
-          accessNodes: ['two.test:9000'],
-        },
-      ],
-    },
-    'devnet',
-    'of the test',
-  );
+const spork = (
+  name: string,
+  rootHeight: number,
+  endHeightExclusive: number | null,
+  rootParentId: string,
+) => ({ ...{ name, rootHeight, endHeightExclusive, rootParentId, accessNodes: [`${name}.test:9000`] } });
+const table = (rootParentId: string) => {
+  const devnet = [spork('one', FIRST, ROOT, 'aa'.repeat(32)), spork('two', ROOT, null, rootParentId)];
+  return parseSporkTable({ devnet }, 'devnet', 'of the test');
+};
 
 describe.each(storeKinds)('a range below an unconfirmed root, on $name', ({ use }) => {
   const newHome = use();

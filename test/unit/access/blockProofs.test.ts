@@ -84,31 +84,32 @@ async function proving(
   return { ask, clock, counted, lies, network, warnings };
 }
 
-describe('a block that a node sends', () => {
-  it('comes with its proof', async () => {
-    const { ask, counted, network } = await proving({ 'a:1': {} });
-    const block = await ask('a:1');
-    if (typeof block === 'string') throw new Error(block);
-    expect(checkStoredProof(block.encoded, block.proof ?? Buffer.alloc(0), CHAIN_ID)?.id).toBe(block.id);
-    expect(network.proofs?.status()).toEqual({ form: 'H8P8', reason: undefined });
-    expect(await counted()).toEqual([]);
-  });
+it('a block that a node sends comes with its proof', async () => {
+  const { ask, counted, network } = await proving({ 'a:1': {} });
+  const block = await ask('a:1');
+  if (typeof block === 'string') throw new Error(block);
+  expect(checkStoredProof(block.encoded, block.proof ?? Buffer.alloc(0), CHAIN_ID)?.id).toBe(block.id);
+  expect(network.proofs?.status()).toEqual({ form: 'H8P8', reason: undefined });
+  expect(await counted()).toEqual([]);
+});
 
-  it.each<[FaultEffect, string]>([
-    [{ fault: 'wrong_body' }, 'payload'],
-    [{ fault: 'wrong_parent' }, 'copy'],
-    [{ fault: 'changed_copy' }, 'copy'],
-    [{ fault: 'changed_copy', field: 'height' }, 'copy'],
-    [{ fault: 'changed_copy', field: 'signature' }, 'copy'],
-    [{ fault: 'changed_copy', field: 'guarantee' }, 'copy'],
-    [{ fault: 'changed_header', field: 'id' }, 'id'],
-  ])('is a lie of its node, and counted, where its id refutes it: %s', async (lie, reason) => {
+it.each<[FaultEffect, string]>([
+  [{ fault: 'wrong_body' }, 'payload'],
+  [{ fault: 'wrong_parent' }, 'copy'],
+  [{ fault: 'changed_copy' }, 'copy'],
+  [{ fault: 'changed_copy', field: 'height' }, 'copy'],
+  [{ fault: 'changed_copy', field: 'signature' }, 'copy'],
+  [{ fault: 'changed_copy', field: 'guarantee' }, 'copy'],
+  [{ fault: 'changed_header', field: 'id' }, 'id'],
+])(
+  'a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
+  async (lie, reason) => {
     const { ask, counted } = await proving({ 'a:1': { lie }, 'b:1': {} });
     expect([await ask('a:1'), await counted()]).toEqual(['forged', [`a:1 ${reason} 1`]]);
     expect(await ask('b:1')).toMatchObject({ height: 50, proof: expect.anything() as unknown });
     expect(await counted()).toHaveLength(1);
-  });
-});
+  },
+);
 
 describe('a block that nothing proves', () => {
   it.each<FaultEffect>([

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { upstreamError } from '../../../src/access/transport/upstreamErrors.js';
 import type { UpstreamErrorKind } from '../../../src/access/index.js';
 
@@ -36,73 +36,71 @@ const cases: readonly (readonly [status, string, UpstreamErrorKind])[] = [
   [status.UNKNOWN, '', 'internal'],
 ];
 
-describe('upstream errors', () => {
-  it.each(cases)('%i "%s" is %s', (code, details, kind) => {
-    const error = upstreamError({ code, details }, where);
-    expect(error).toMatchObject({ name: 'UpstreamError', kind, ...where, lowestHeight: undefined });
-    expect(error.message).toContain(details);
-  });
+it.each(cases)('%i "%s" is %s', (code, details, kind) => {
+  const error = upstreamError({ code, details }, where);
+  expect(error).toMatchObject({ name: 'UpstreamError', kind, ...where, lowestHeight: undefined });
+  expect(error.message).toContain(details);
+});
 
-  it.each([
-    ['NOT_FOUND', 'height 5 is less than the spork root block height 65264. Try a historic node', 65264],
-    ['NOT_FOUND', "height 5 is less than the node's root block height 900. Try another", 900],
-    ['INVALID_ARGUMENT', 'start height must be greater than or equal to the root height 1373901', 1373901],
-    ['INVALID_ARGUMENT', 'start height 5 is lower than lowest indexed height 4711', 4711],
-    ['FAILED_PRECONDITION', 'refused: start height 5 is lower than the lowest indexed height 4711', 4711],
-  ] as const)('%s "%s" is below_root with the height it names', (name, details, lowestHeight) => {
-    const code = status[name];
-    expect(upstreamError({ code, details }, where)).toMatchObject({ kind: 'below_root', lowestHeight });
-  });
+it.each([
+  ['NOT_FOUND', 'height 5 is less than the spork root block height 65264. Try a historic node', 65264],
+  ['NOT_FOUND', "height 5 is less than the node's root block height 900. Try another", 900],
+  ['INVALID_ARGUMENT', 'start height must be greater than or equal to the root height 1373901', 1373901],
+  ['INVALID_ARGUMENT', 'start height 5 is lower than lowest indexed height 4711', 4711],
+  ['FAILED_PRECONDITION', 'refused: start height 5 is lower than the lowest indexed height 4711', 4711],
+] as const)('%s "%s" is below_root with the height it names', (name, details, lowestHeight) => {
+  const code = status[name];
+  expect(upstreamError({ code, details }, where)).toMatchObject({ kind: 'below_root', lowestHeight });
+});
 
-  it.each([
-    ['80:error:0A00010B:SSL routines::wrong version number:', 'it speaks no TLS: write grpc://node:9000'],
-    ['certificate has expired', 'its operator has to renew it'],
-    ['certificate is not yet valid', 'this clock is wrong'],
-    ["[ERR_TLS_CERT_ALTNAME_INVALID]: Hostname/IP does not match certificate's altnames", 'for other names'],
-    ['80:error:0A000460:SSL routines::tlsv1 alert no application protocol', 'the gRPC port of the node'],
-    ['Protocol error (2026-01-01T00:00:00.000Z)', 'perhaps a web server', ''],
-    ['Failed to connect (2026-01-01T00:00:00.000Z)', 'if it speaks TLS, write grpcs://node:9000', ''],
-    ['read ECONNRESET (2026-01-01T00:00:00.000Z)', 'if it speaks TLS, write grpcs://node:9000', ''],
-    ['80:error:0A00045C:SSL routines::tlsv13 alert certificate required:', 'name a port that wants none'],
-    ['80:error:0A00042E:SSL routines::tlsv1 alert protocol version:', 'its TLS is older than 1.2'],
-    ['self-signed certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
-    ['DEPTH_ZERO_SELF_SIGNED_CERT', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
-    ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
-    ['CERT_HAS_EXPIRED', 'its operator has to renew it'],
-    ['unable to verify the first certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
-  ])('says what to do about a connection that fails with "%s"', (words, advice, prefix = 'Error: ') => {
-    const last = `${prefix}${words}`;
-    const details = `No connection established. Last error: ${last}. Resolution note: `;
-    const { message } = upstreamError({ code: status.UNAVAILABLE, details }, where);
-    expect(message).toContain(`Last error: ${last}`);
-    expect(message).toContain(advice);
-  });
+it.each([
+  ['80:error:0A00010B:SSL routines::wrong version number:', 'it speaks no TLS: write grpc://node:9000'],
+  ['certificate has expired', 'its operator has to renew it'],
+  ['certificate is not yet valid', 'this clock is wrong'],
+  ["[ERR_TLS_CERT_ALTNAME_INVALID]: Hostname/IP does not match certificate's altnames", 'for other names'],
+  ['80:error:0A000460:SSL routines::tlsv1 alert no application protocol', 'the gRPC port of the node'],
+  ['Protocol error (2026-01-01T00:00:00.000Z)', 'perhaps a web server', ''],
+  ['Failed to connect (2026-01-01T00:00:00.000Z)', 'if it speaks TLS, write grpcs://node:9000', ''],
+  ['read ECONNRESET (2026-01-01T00:00:00.000Z)', 'if it speaks TLS, write grpcs://node:9000', ''],
+  ['80:error:0A00045C:SSL routines::tlsv13 alert certificate required:', 'name a port that wants none'],
+  ['80:error:0A00042E:SSL routines::tlsv1 alert protocol version:', 'its TLS is older than 1.2'],
+  ['self-signed certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+  ['DEPTH_ZERO_SELF_SIGNED_CERT', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+  ['CERT_HAS_EXPIRED', 'its operator has to renew it'],
+  ['unable to verify the first certificate', 'GRPC_DEFAULT_SSL_ROOTS_FILE_PATH'],
+])('says what to do about a connection that fails with "%s"', (words, advice, prefix = 'Error: ') => {
+  const last = `${prefix}${words}`;
+  const details = `No connection established. Last error: ${last}. Resolution note: `;
+  const { message } = upstreamError({ code: status.UNAVAILABLE, details }, where);
+  expect(message).toContain(`Last error: ${last}`);
+  expect(message).toContain(advice);
+});
 
-  it.each<[keyof typeof status, string, string]>([
-    ['UNAVAILABLE', 'Received HTTP status code 502', 'a web server or proxy (HTTP 502): it reaches no node'],
-    ['UNAVAILABLE', 'Received HTTP status code 504', '(HTTP 504): the node behind it is too slow'],
-    ['PERMISSION_DENIED', 'Received HTTP status code 403', 'a web server or proxy (HTTP 403)'],
-    ['UNKNOWN', 'Received HTTP status code 301', '(HTTP 301): check address and port'],
-    // The length of a message is "html".
-    ['RESOURCE_EXHAUSTED', 'Received message larger than max (1752460652 vs 1000000)', 'no length but text'],
-    ['PERMISSION_DENIED', 'Protocol not secure enough', 'write grpcs://node:9000'],
-    ['UNAVAILABLE', 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
-    ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.000s,waiting for name resolution', '/etc/resolv.conf'],
-    ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.001s,Waiting for LB pick', 'no connection came about'],
-    ['UNIMPLEMENTED', 'service flow_collection_indexer.v1.IndexAPI', 'it is an access node, or an indexer'],
-  ])('says who answered, if it was no node: %s "%s"', (code, details, advice) => {
-    expect(upstreamError({ code: status[code], details }, where).message).toContain(advice);
-  });
+it.each<[keyof typeof status, string, string]>([
+  ['UNAVAILABLE', 'Received HTTP status code 502', 'a web server or proxy (HTTP 502): it reaches no node'],
+  ['UNAVAILABLE', 'Received HTTP status code 504', '(HTTP 504): the node behind it is too slow'],
+  ['PERMISSION_DENIED', 'Received HTTP status code 403', 'a web server or proxy (HTTP 403)'],
+  ['UNKNOWN', 'Received HTTP status code 301', '(HTTP 301): check address and port'],
+  // The length of a message is "html".
+  ['RESOURCE_EXHAUSTED', 'Received message larger than max (1752460652 vs 1000000)', 'no length but text'],
+  ['PERMISSION_DENIED', 'Protocol not secure enough', 'write grpcs://node:9000'],
+  ['UNAVAILABLE', 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
+  ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.000s,waiting for name resolution', '/etc/resolv.conf'],
+  ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.001s,Waiting for LB pick', 'no connection came about'],
+  ['UNIMPLEMENTED', 'service flow_collection_indexer.v1.IndexAPI', 'it is an access node, or an indexer'],
+])('says who answered, if it was no node: %s "%s"', (code, details, advice) => {
+  expect(upstreamError({ code: status[code], details }, where).message).toContain(advice);
+});
 
-  it('names the proxy of a node that is not reached, and what mends refused credentials', () => {
-    const causes = { fix: 'put a valid one there', proxy: 'it is reached through a proxy' };
-    // Of a proxy that refuses, the library says nothing.
-    const details = 'why. Last error: undefined. Resolution note: ';
-    const of = (code: status): string => upstreamError({ code, details }, where, causes).message;
-    for (const code of [status.UNAVAILABLE, status.DEADLINE_EXCEEDED])
-      expect(of(code)).toMatch(/why\.; it is reached through a proxy$/);
-    for (const code of [status.UNAUTHENTICATED, status.PERMISSION_DENIED])
-      expect(of(code)).toMatch(/why\.; put a valid one there$/);
-    expect(of(status.INTERNAL)).toMatch(/why\.$/);
-  });
+it('names the proxy of a node that is not reached, and what mends refused credentials', () => {
+  const causes = { fix: 'put a valid one there', proxy: 'it is reached through a proxy' };
+  // Of a proxy that refuses, the library says nothing.
+  const details = 'why. Last error: undefined. Resolution note: ';
+  const of = (code: status): string => upstreamError({ code, details }, where, causes).message;
+  for (const code of [status.UNAVAILABLE, status.DEADLINE_EXCEEDED])
+    expect(of(code)).toMatch(/why\.; it is reached through a proxy$/);
+  for (const code of [status.UNAUTHENTICATED, status.PERMISSION_DENIED])
+    expect(of(code)).toMatch(/why\.; put a valid one there$/);
+  expect(of(status.INTERNAL)).toMatch(/why\.$/);
 });

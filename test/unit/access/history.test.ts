@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { parseEndpoint, type AccessNode, type OpenChannel } from '../../../src/access/index.js';
 import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
 import type { CallStatus } from '../../../src/access/transport/upstreamErrors.js';
@@ -76,8 +76,9 @@ it('of a method whose calls lose their connection each has one of its own, until
   expect(channels).toEqual([0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 10, 0]);
 });
 
-describe('a node for history', () => {
-  it.each(Object.entries(calls))('%s waits behind later calls for the live range', async (_name, call) => {
+it.each(Object.entries(calls))(
+  'a node for history %s waits behind later calls for the live range',
+  async (_name, call) => {
     const { clock, node, sent } = nodeOnChannel();
     void call(node);
     await clock.settle();
@@ -92,9 +93,12 @@ describe('a node for history', () => {
     expect(node.delayMs(method as never)).toBe(1_000);
     await clock.advance(1_000);
     expect(sent.length).toBe(3);
-  });
+  },
+);
 
-  it.each(Object.entries(streams))('%s makes way for the live range if streams are few', async (_, open) => {
+it.each(Object.entries(streams))(
+  'a node for history %s makes way for the live range if streams are few',
+  async (_, open) => {
     const { node, sent } = nodeOnChannel();
     const read = (from: AccessNode) => open(from)[Symbol.asyncIterator]().next();
     await expect(read(node.history)).rejects.toThrow('no more streams');
@@ -103,21 +107,21 @@ describe('a node for history', () => {
     expect(node.history.supports('SubscribeBlocksFromStartHeight')).toBe(false);
     await expect(read(node)).rejects.toThrow('no more streams');
     expect(sent.length).toBe(2);
-  });
+  },
+);
 
-  it('that gets no stream does not count against the streams of others, but a lie does', async () => {
-    const { network, stop } = world();
-    const { net } = network({ 'a:1': {} });
-    await net.whenIdentified(stop.signal);
-    const [its] = net.history.forHeight(7);
-    const stateOf = () => net.states()[0]?.calls.map(({ method, state }) => `${method} ${state}`);
-    for (let time = 0; time < 3; time += 1)
-      net.history.report(its!, 'failing', 'no stream to spare', 'SubscribeBlocksFromStartHeight');
-    expect(stateOf()).toEqual([]);
-    net.history.report(its!, 'failing', 'no answer', 'GetBlockByHeight');
-    net.history.report(its!, 'lied', 'another block', 'SubscribeBlocksFromStartHeight');
-    expect(stateOf()).toEqual(['GetBlockByHeight failing', 'SubscribeBlocksFromStartHeight set_aside']);
-    net.history.succeeded(its!, 'GetBlockByHeight');
-    expect(stateOf()).toEqual(['SubscribeBlocksFromStartHeight set_aside']);
-  });
+it('a node for history that gets no stream does not count against the streams of others, but a lie does', async () => {
+  const { network, stop } = world();
+  const { net } = network({ 'a:1': {} });
+  await net.whenIdentified(stop.signal);
+  const [its] = net.history.forHeight(7);
+  const stateOf = () => net.states()[0]?.calls.map(({ method, state }) => `${method} ${state}`);
+  for (let time = 0; time < 3; time += 1)
+    net.history.report(its!, 'failing', 'no stream to spare', 'SubscribeBlocksFromStartHeight');
+  expect(stateOf()).toEqual([]);
+  net.history.report(its!, 'failing', 'no answer', 'GetBlockByHeight');
+  net.history.report(its!, 'lied', 'another block', 'SubscribeBlocksFromStartHeight');
+  expect(stateOf()).toEqual(['GetBlockByHeight failing', 'SubscribeBlocksFromStartHeight set_aside']);
+  net.history.succeeded(its!, 'GetBlockByHeight');
+  expect(stateOf()).toEqual(['SubscribeBlocksFromStartHeight set_aside']);
 });

@@ -61,51 +61,49 @@ describe('a rate that several processes share', () => {
   });
 });
 
-describe('a configured rate', () => {
-  it('is never exceeded, whoever calls when', async () => {
-    await fc.assert(
-      fc.asyncProperty(
-        fc.integer({ min: 1, max: 200 }),
-        fc.array(fc.record({ calls: fc.nat(40), thenMs: fc.nat(700) }), { maxLength: 12 }),
-        async (rate, bursts) => {
-          clock = new VirtualClock();
-          const paced = limiter(rate, Infinity);
-          const leftAtMs: number[] = [];
-          const all: Promise<unknown>[] = [];
-          for (const { calls, thenMs } of bursts) {
-            for (let call = 0; call < calls; call++)
-              all.push(Promise.resolve(paced.acquire()).then(() => leftAtMs.push(clock.monotonic())));
-            await clock.advance(thenMs);
-          }
-          await clock.advance(3_600_000);
-          await Promise.all(all);
-          // In any second: the rate and one burst.
-          const bound = rate + Math.max(1, rate / 10) + 1e-6;
-          for (const [index, startMs] of leftAtMs.entries()) {
-            const within = leftAtMs.slice(index).filter((ms) => ms < startMs + 1_000).length;
-            expect(within).toBeLessThanOrEqual(bound);
-          }
-        },
-      ),
-      { numRuns: 30 },
-    );
-  });
+it('a configured rate is never exceeded, whoever calls when', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 200 }),
+      fc.array(fc.record({ calls: fc.nat(40), thenMs: fc.nat(700) }), { maxLength: 12 }),
+      async (rate, bursts) => {
+        clock = new VirtualClock();
+        const paced = limiter(rate, Infinity);
+        const leftAtMs: number[] = [];
+        const all: Promise<unknown>[] = [];
+        for (const { calls, thenMs } of bursts) {
+          for (let call = 0; call < calls; call++)
+            all.push(Promise.resolve(paced.acquire()).then(() => leftAtMs.push(clock.monotonic())));
+          await clock.advance(thenMs);
+        }
+        await clock.advance(3_600_000);
+        await Promise.all(all);
+        // In any second: the rate and one burst.
+        const bound = rate + Math.max(1, rate / 10) + 1e-6;
+        for (const [index, startMs] of leftAtMs.entries()) {
+          const within = leftAtMs.slice(index).filter((ms) => ms < startMs + 1_000).length;
+          expect(within).toBeLessThanOrEqual(bound);
+        }
+      },
+    ),
+    { numRuns: 30 },
+  );
+});
 
-  it('serves in order, and forgets who gave up', async () => {
-    const slow = limiter(1);
-    now(slow);
-    const order: string[] = [];
-    const abort = new AbortController();
-    const first = expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
-    for (const call of ['second', 'third']) void Promise.resolve(slow.acquire()).then(() => order.push(call));
-    abort.abort(new Error('gave up'));
-    await first;
-    await clock.advance(1_000);
-    expect(order).toEqual(['second']);
-    await clock.advance(1_000);
-    expect([order, clock.pendingTimers]).toEqual([['second', 'third'], 0]);
-    await expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
-  });
+it('a configured rate serves in order, and forgets who gave up', async () => {
+  const slow = limiter(1);
+  now(slow);
+  const order: string[] = [];
+  const abort = new AbortController();
+  const first = expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
+  for (const call of ['second', 'third']) void Promise.resolve(slow.acquire()).then(() => order.push(call));
+  abort.abort(new Error('gave up'));
+  await first;
+  await clock.advance(1_000);
+  expect(order).toEqual(['second']);
+  await clock.advance(1_000);
+  expect([order, clock.pendingTimers]).toEqual([['second', 'third'], 0]);
+  await expect(slow.acquire(abort.signal)).rejects.toThrow('gave up');
 });
 
 describe('an answered rate limit', () => {
@@ -250,65 +248,61 @@ describe('a node that refused everything for a while', () => {
   });
 });
 
-describe('calls that yield', () => {
-  it('leave behind everybody else, and get what is left of the rate', async () => {
-    const paced = limiter(10);
-    now(paced);
-    const left: string[] = [];
-    const call = (name: string, caller?: 'forwarded') =>
-      void Promise.resolve(paced.acquire(undefined, caller)).then(() => left.push(name));
-    for (const name of ['yielding 1', 'yielding 2']) call(name, 'forwarded');
-    call('own 1');
-    // They take nothing of what is promised to the others.
-    expect(paced.delayMs()).toBe(200);
-    await clock.advance(100);
-    call('own 2');
-    await clock.advance(100);
-    expect(left).toEqual(['own 1', 'own 2']);
-    await clock.advance(200);
-    expect(left).toEqual(['own 1', 'own 2', 'yielding 1', 'yielding 2']);
-    expect(clock.pendingTimers).toBe(0);
-  });
-
-  it('leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
-    const paced = limiter(10, 2);
-    expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
-    const given = new AbortController();
-    const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
-    expect([paced.isFull('forwarded'), paced.isFull()]).toEqual([true, false]);
-    given.abort();
-    for (const call of waiting) await expect(call).rejects.toThrow();
-    expect([paced.isFull('forwarded'), clock.pendingTimers]).toEqual([false, 0]);
-  });
+it('calls that yield leave behind everybody else, and get what is left of the rate', async () => {
+  const paced = limiter(10);
+  now(paced);
+  const left: string[] = [];
+  const call = (name: string, caller?: 'forwarded') =>
+    void Promise.resolve(paced.acquire(undefined, caller)).then(() => left.push(name));
+  for (const name of ['yielding 1', 'yielding 2']) call(name, 'forwarded');
+  call('own 1');
+  // They take nothing of what is promised to the others.
+  expect(paced.delayMs()).toBe(200);
+  await clock.advance(100);
+  call('own 2');
+  await clock.advance(100);
+  expect(left).toEqual(['own 1', 'own 2']);
+  await clock.advance(200);
+  expect(left).toEqual(['own 1', 'own 2', 'yielding 1', 'yielding 2']);
+  expect(clock.pendingTimers).toBe(0);
 });
 
-describe('calls for history', () => {
-  it('leave one call to the others, which so need not wait for them', async () => {
-    const paced = limiter(20);
-    // Two may leave at once after a quiet time.
-    expect(paced.delayMs('history')).toBe(0);
-    expect(paced.acquire(undefined, 'history')).not.toBeInstanceOf(Promise);
-    expect(paced.delayMs('history')).toBeGreaterThan(0);
-    expect(paced.delayMs('live')).toBe(0);
-    const waiting = paced.acquire(undefined, 'history');
-    expect(waiting).toBeInstanceOf(Promise);
-    expect(paced.acquire()).not.toBeInstanceOf(Promise);
-    await clock.advance(100);
-    await waiting;
-    expect(clock.pendingTimers).toBe(0);
-  });
+it('calls that yield leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
+  const paced = limiter(10, 2);
+  expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
+  const given = new AbortController();
+  const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
+  expect([paced.isFull('forwarded'), paced.isFull()]).toEqual([true, false]);
+  given.abort();
+  for (const call of waiting) await expect(call).rejects.toThrow();
+  expect([paced.isFull('forwarded'), clock.pendingTimers]).toEqual([false, 0]);
+});
 
-  it('do not make a live call wait that comes while they wait', async () => {
-    const paced = limiter(20);
-    now(paced);
-    now(paced);
-    const history = leaving(paced.acquire(undefined, 'history'));
-    const live = leaving(paced.acquire());
-    await clock.advance(49);
-    expect(live.left()).toBe(false);
-    await clock.advance(1);
-    expect([live.left(), history.left()]).toEqual([true, false]);
-    await clock.advance(100);
-    expect([history.left(), clock.pendingTimers]).toEqual([true, 0]);
-  });
+it('calls for history leave one call to the others, which so need not wait for them', async () => {
+  const paced = limiter(20);
+  // Two may leave at once after a quiet time.
+  expect(paced.delayMs('history')).toBe(0);
+  expect(paced.acquire(undefined, 'history')).not.toBeInstanceOf(Promise);
+  expect(paced.delayMs('history')).toBeGreaterThan(0);
+  expect(paced.delayMs('live')).toBe(0);
+  const waiting = paced.acquire(undefined, 'history');
+  expect(waiting).toBeInstanceOf(Promise);
+  expect(paced.acquire()).not.toBeInstanceOf(Promise);
+  await clock.advance(100);
+  await waiting;
+  expect(clock.pendingTimers).toBe(0);
+});
+
+it('calls for history do not make a live call wait that comes while they wait', async () => {
+  const paced = limiter(20);
+  now(paced);
+  now(paced);
+  const history = leaving(paced.acquire(undefined, 'history'));
+  const live = leaving(paced.acquire());
+  await clock.advance(49);
+  expect(live.left()).toBe(false);
+  await clock.advance(1);
+  expect([live.left(), history.left()]).toEqual([true, false]);
+  await clock.advance(100);
+  expect([history.left(), clock.pendingTimers]).toEqual([true, 0]);
 });

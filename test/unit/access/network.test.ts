@@ -17,47 +17,43 @@ const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.m
 const stateOf = (of: AccessNetwork, endpoint: string) =>
   of.states().find((state) => state.endpoint === endpoint);
 
-describe('the configuration', () => {
-  it.each<[string[], string]>([
-    [['http://x:1'], 'not an access node'],
-    [['grpc://x:1', 'grpcs://x:1'], 'both as grpc:// and as grpcs://'],
-  ])('%j is refused', (accessNodes, message) => {
-    const build = () => network({ 'x:1': {} }, { accessNodes });
-    expect(build).toThrow(expect.objectContaining(refusal('configuration', message)));
-  });
-
-  it('takes a node named twice as one, in both of its roles', async () => {
-    const same = { version: version(5) };
-    const roles = { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] };
-    const { net, nodes } = await identified({ 'a:1': same, 'b:1': same }, roles);
-    expect(nodes.opened).toHaveLength(2);
-    expect([names(net.live()), names(net.forHeight(7))]).toEqual([['a:1'], ['a:1']]);
-    expect(names(net.forExecutionData(7))).toEqual(['a:1', 'b:1']);
-  });
+it.each<[string[], string]>([
+  [['http://x:1'], 'not an access node'],
+  [['grpc://x:1', 'grpcs://x:1'], 'both as grpc:// and as grpcs://'],
+])('the configuration %j is refused', (accessNodes, message) => {
+  const build = () => network({ 'x:1': {} }, { accessNodes });
+  expect(build).toThrow(expect.objectContaining(refusal('configuration', message)));
 });
 
-describe('a peer', () => {
-  const beside = (peer: NodeScript) =>
-    identified({ 'a:1': { version: version(5) }, 'p:1': peer }, { accessNodes: ['a:1'], peers: ['p:1'] });
+it('the configuration takes a node named twice as one, in both of its roles', async () => {
+  const same = { version: version(5) };
+  const roles = { accessNodes: ['a:1', 'grpc://A:1'], executionDataNodes: ['a:1', 'b:1'] };
+  const { net, nodes } = await identified({ 'a:1': same, 'b:1': same }, roles);
+  expect(nodes.opened).toHaveLength(2);
+  expect([names(net.live()), names(net.forHeight(7))]).toEqual([['a:1'], ['a:1']]);
+  expect(names(net.forExecutionData(7))).toEqual(['a:1', 'b:1']);
+});
 
-  it('gives blocks with bodies, and its word on the chain counts for nothing', async () => {
-    const { net } = await beside({ version: version(900) });
-    expect([names(net.peers()), names(net.live())]).toEqual([['p:1'], ['a:1']]);
-    expect(names(net.forHeight(1_000))).toEqual(['a:1']);
-    expect(names(net.forExecutionData(1_000))).toEqual(['a:1']);
-    // It claims that a spork begins at 900: nobody asks whether that is so.
-    expect([net.sporkAt(1_000)?.rootHeight, net.sporkRoots()]).toEqual([5, [5]]);
-    expect(net.verifier.undecidedAt(1_000)).toBeUndefined();
-  });
+const beside = (peer: NodeScript) =>
+  identified({ 'a:1': { version: version(5) }, 'p:1': peer }, { accessNodes: ['a:1'], peers: ['p:1'] });
 
-  it('of another chain is not asked, and named as one where it stands in for the nodes', async () => {
-    const other = { version: version(5), chainId: 'flow-testnet' };
-    const { net } = await beside(other);
-    expect(net.peers()).toEqual([]);
-    expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
-    const mirror = identified({ 'p:1': other }, { accessNodes: [], peers: ['p:1'] });
-    await expect(mirror).rejects.toThrow('Name a --peer of that network');
-  });
+it('a peer gives blocks with bodies, and its word on the chain counts for nothing', async () => {
+  const { net } = await beside({ version: version(900) });
+  expect([names(net.peers()), names(net.live())]).toEqual([['p:1'], ['a:1']]);
+  expect(names(net.forHeight(1_000))).toEqual(['a:1']);
+  expect(names(net.forExecutionData(1_000))).toEqual(['a:1']);
+  // It claims that a spork begins at 900: nobody asks whether that is so.
+  expect([net.sporkAt(1_000)?.rootHeight, net.sporkRoots()]).toEqual([5, [5]]);
+  expect(net.verifier.undecidedAt(1_000)).toBeUndefined();
+});
+
+it('a peer of another chain is not asked, and named as one where it stands in for the nodes', async () => {
+  const other = { version: version(5), chainId: 'flow-testnet' };
+  const { net } = await beside(other);
+  expect(net.peers()).toEqual([]);
+  expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
+  const mirror = identified({ 'p:1': other }, { accessNodes: [], peers: ['p:1'] });
+  await expect(mirror).rejects.toThrow('Name a --peer of that network');
 });
 
 describe('identification', () => {
@@ -472,32 +468,30 @@ it('nodes of another spork are left out, and alone end the start with a sentence
   expect(names(beside.net.live())).toEqual(['b:1']);
 });
 
-describe('nodes with another block at the watermark', () => {
-  const watermark = { height: 150, id: idOf('a') };
-  const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
-  const ours = () => idOf('a');
+const watermark = { height: 150, id: idOf('a') };
+const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
+const ours = () => idOf('a');
 
-  it('are foreign when another node has our block', async () => {
-    const other: NodeScript['blockIdAt'] = (height) => (height === 150 ? idOf('b') : undefined);
-    const vague: NodeScript = { version: 'unimplemented', blockIdAt: other };
-    const scripts = { 'a:1': vague, 'b:1': { version: version(100), blockIdAt: ours } };
-    const { net } = await identified(scripts, {}, { sporks, watermark });
-    expect(names(net.live())).toEqual(['b:1']);
-    const counted = await metrics.registry.getSingleMetricAsString(
-      'flow_collection_indexer_foreign_nodes_total',
-    );
-    expect(counted).toContain('reason="block"} 1');
-  });
+it('nodes with another block at the watermark are foreign when another node has our block', async () => {
+  const other: NodeScript['blockIdAt'] = (height) => (height === 150 ? idOf('b') : undefined);
+  const vague: NodeScript = { version: 'unimplemented', blockIdAt: other };
+  const scripts = { 'a:1': vague, 'b:1': { version: version(100), blockIdAt: ours } };
+  const { net } = await identified(scripts, {}, { sporks, watermark });
+  expect(names(net.live())).toEqual(['b:1']);
+  const counted = await metrics.registry.getSingleMetricAsString(
+    'flow_collection_indexer_foreign_nodes_total',
+  );
+  expect(counted).toContain('reason="block"} 1');
+});
 
-  it('are served when their spork ended below it', async () => {
-    const scripts = {
-      'old:1': { version: version(100), blockIdAt: () => idOf('b') },
-      'new:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours },
-    };
-    const crossed = [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }];
-    const { net } = await identified(scripts, {}, { sporks: crossed, watermark });
-    expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
-  });
+it('nodes with another block at the watermark are served when their spork ended below it', async () => {
+  const scripts = {
+    'old:1': { version: version(100), blockIdAt: () => idOf('b') },
+    'new:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours },
+  };
+  const crossed = [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }];
+  const { net } = await identified(scripts, {}, { sporks: crossed, watermark });
+  expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
 });
 
 describe('which node for which height', () => {

@@ -151,129 +151,128 @@ const batchOf = (latest: number, blocks: readonly BlockEntry[]) => ({
 const refusal = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);
 const heights = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => from + at);
 
-describe('where a stream begins', () => {
-  const seen = (height: number, blockId: Identifier | undefined = idOf(`block ${height}`)) => ({
-    lastSeen: { height, blockId },
-  });
-  const heightAlone = (height: number) => ({ lastSeen: { height, blockId: undefined } });
-  const at = (next: number) => ({ next, rewind: undefined, last: undefined });
-  const behind = (height: number) => ({ ...at(height + 1), last: { height, id: idOf(`block ${height}`) } });
-  const rewound = (height: number, blockId: Identifier | undefined) => ({
-    next: height + 1,
-    rewind: { kind: 'rewind', height, blockId },
-    last: blockId && { height, id: blockId },
-  });
-  const refused = (reason: string) => ({ reason });
-  const idAt = (height: number): Identifier => chain[height - FIRST]!.block.id;
-  const below = chain[0]!.block.parentId;
-  /** Heights 103 to 105 are missing. */
-  const holed = {
-    coverage: [
-      { from: FIRST, to: 102 },
-      { from: 106, to: 109 },
-    ],
-  };
-  const lie = idOf('a lie');
+const seen = (height: number, blockId: Identifier | undefined = idOf(`block ${height}`)) => ({
+  lastSeen: { height, blockId },
+});
+const heightAlone = (height: number) => ({ lastSeen: { height, blockId: undefined } });
+const at = (next: number) => ({ next, rewind: undefined, last: undefined });
+const behind = (height: number) => ({ ...at(height + 1), last: { height, id: idOf(`block ${height}`) } });
+const rewound = (height: number, blockId: Identifier | undefined) => ({
+  next: height + 1,
+  rewind: { kind: 'rewind', height, blockId },
+  last: blockId && { height, id: blockId },
+});
+const refused = (reason: string) => ({ reason });
+const idAt = (height: number): Identifier => chain[height - FIRST]!.block.id;
+const below = chain[0]!.block.parentId;
+/** Heights 103 to 105 are missing. */
+const holed = {
+  coverage: [
+    { from: FIRST, to: 102 },
+    { from: 106, to: 109 },
+  ],
+};
+const lie = idOf('a lie');
 
-  it.each<[what: string, world: object, point: StartPoint, expected: object]>([
-    ['the first height', {}, { height: FIRST }, at(FIRST)],
-    ['a height below it', {}, { height: 99 }, refused('below_first_indexed')],
-    ['the one that is indexed next', {}, { height: 110 }, at(110)],
-    ['one above it', {}, { height: 111 }, refused('not_yet_indexed')],
-    ['one above it, behind the head', { head: 115 }, { height: 116 }, at(116)],
-    ['one further above the head', { head: 115 }, { height: 117 }, refused('not_yet_indexed')],
-    ['a block', {}, { blockId: idAt(104) }, at(104)],
-    ['an unknown block', {}, { blockId: idAt(110) }, refused('unknown_id')],
-    ['the sealed head, which is unknown', {}, 'sealed', refused('not_yet_indexed')],
-    ['the sealed head', { sealed: 107 }, 'sealed', at(107)],
-    ['the sealed head, above what is indexed', { sealed: 200 }, 'sealed', at(109)],
-    ['what comes next', {}, 'next', at(110)],
-    ['what comes next, in an empty store', { blocks: 0 }, 'next', at(FIRST)],
-    ['behind a block that is indexed', {}, seen(104), behind(104)],
-    ['behind the newest block', {}, seen(109), behind(109)],
-    ['behind the block below the first one', {}, seen(99), at(100)],
-    ['behind a height', {}, heightAlone(104), at(105)],
-    ['behind a block above the watermark', {}, seen(110), rewound(109, idAt(109))],
-    ['behind a block far above it', {}, seen(5000), rewound(109, idAt(109))],
-    ['behind a height above it', {}, heightAlone(110), rewound(109, idAt(109))],
-    ['behind another block than is indexed', {}, seen(104, lie), rewound(103, idAt(103))],
-    // Below the first height, the parent of the first block is all that is known.
-    ['behind another block than the first one', {}, seen(100, lie), rewound(99, below)],
-    ['behind a block, in an empty store', { blocks: 0 }, seen(104), rewound(99, undefined)],
-    ['where heights between would be passed over', {}, seen(98), refused('below_first_indexed')],
-    ['behind a height in a hole', holed, heightAlone(104), refused('hole')],
-    ['behind the last height of a hole', holed, heightAlone(105), at(106)],
-  ])('%s', async (_what, { blocks = 10, ...heads }: { blocks?: number }, point, expected) => {
+it.each<[what: string, world: object, point: StartPoint, expected: object]>([
+  ['the first height', {}, { height: FIRST }, at(FIRST)],
+  ['a height below it', {}, { height: 99 }, refused('below_first_indexed')],
+  ['the one that is indexed next', {}, { height: 110 }, at(110)],
+  ['one above it', {}, { height: 111 }, refused('not_yet_indexed')],
+  ['one above it, behind the head', { head: 115 }, { height: 116 }, at(116)],
+  ['one further above the head', { head: 115 }, { height: 117 }, refused('not_yet_indexed')],
+  ['a block', {}, { blockId: idAt(104) }, at(104)],
+  ['an unknown block', {}, { blockId: idAt(110) }, refused('unknown_id')],
+  ['the sealed head, which is unknown', {}, 'sealed', refused('not_yet_indexed')],
+  ['the sealed head', { sealed: 107 }, 'sealed', at(107)],
+  ['the sealed head, above what is indexed', { sealed: 200 }, 'sealed', at(109)],
+  ['what comes next', {}, 'next', at(110)],
+  ['what comes next, in an empty store', { blocks: 0 }, 'next', at(FIRST)],
+  ['behind a block that is indexed', {}, seen(104), behind(104)],
+  ['behind the newest block', {}, seen(109), behind(109)],
+  ['behind the block below the first one', {}, seen(99), at(100)],
+  ['behind a height', {}, heightAlone(104), at(105)],
+  ['behind a block above the watermark', {}, seen(110), rewound(109, idAt(109))],
+  ['behind a block far above it', {}, seen(5000), rewound(109, idAt(109))],
+  ['behind a height above it', {}, heightAlone(110), rewound(109, idAt(109))],
+  ['behind another block than is indexed', {}, seen(104, lie), rewound(103, idAt(103))],
+  // Below the first height, the parent of the first block is all that is known.
+  ['behind another block than the first one', {}, seen(100, lie), rewound(99, below)],
+  ['behind a block, in an empty store', { blocks: 0 }, seen(104), rewound(99, undefined)],
+  ['where heights between would be passed over', {}, seen(98), refused('below_first_indexed')],
+  ['behind a height in a hole', holed, heightAlone(104), refused('hole')],
+  ['behind the last height of a hole', holed, heightAlone(105), at(106)],
+])(
+  'where a stream begins %s',
+  async (_what, { blocks = 10, ...heads }: { blocks?: number }, point, expected) => {
     const world = Object.assign(await World.with(blocks), heads);
     expect(await refusal(world.feed.cursorAt(point))).toMatchObject(expected);
-  });
+  },
+);
+
+it('a follower has its next height read only when the last one was taken', async () => {
+  const world = await World.with(20);
+  const reader = await world.follow({ height: 100 }, { atOnce: false });
+  await world.clock.advance(20_000);
+  expect(reader.heights).toEqual([100]);
+  expect(world.reads).toEqual([100]);
+  reader.take();
+  await world.clock.advance(1_000);
+  expect(world.reads).toEqual([100, 101]);
 });
 
-describe('a follower', () => {
-  it('has its next height read only when the last one was taken', async () => {
-    const world = await World.with(20);
-    const reader = await world.follow({ height: 100 }, { atOnce: false });
-    await world.clock.advance(20_000);
-    expect(reader.heights).toEqual([100]);
-    expect(world.reads).toEqual([100]);
-    reader.take();
-    await world.clock.advance(1_000);
-    expect(world.reads).toEqual([100, 101]);
-  });
+it('a follower shares what is read with those who want it about the same time', async () => {
+  const world = await World.with(10);
+  for (let count = 0; count < 20; count += 1) await world.follow({ height: 105 });
+  await world.clock.settle();
+  expect(world.reads).toEqual([105, 106, 107, 108, 109]);
+  expect(await world.value('feed_events_total')).toBe(20 * 5);
+});
 
-  it('shares what is read with those who want it about the same time', async () => {
-    const world = await World.with(10);
-    for (let count = 0; count < 20; count += 1) await world.follow({ height: 105 });
+it('a follower leaves nothing behind, in whichever way it goes', async () => {
+  const world = await World.with(20);
+  for (let round = 0; round < 3; round += 1) {
+    const gone = await world.follow('next');
+    const late = await world.follow({ height: 100 }, { atOnce: false });
+    const ahead = await world.follow({ height: 119 });
     await world.clock.settle();
-    expect(world.reads).toEqual([105, 106, 107, 108, 109]);
-    expect(await world.value('feed_events_total')).toBe(20 * 5);
-  });
+    await world.rewind(118, []);
+    await world.commit(1);
+    gone.leave();
+    await world.clock.advance(2 * SEND_LIMIT_MS);
+    expect([late.ended, ahead.ended]).toMatchObject([{ reason: 'overdue' }, { reason: 'rewound' }]);
+    expect(world.feed.followers).toBe(0);
+    expect(await world.value('feed_followers')).toBe(0);
+    expect(await world.value('feed_followers_cut_total')).toBe(round + 1);
+    expect(world.clock.pendingTimers).toBe(0);
+  }
+});
 
-  it('leaves nothing behind, in whichever way it goes', async () => {
-    const world = await World.with(20);
-    for (let round = 0; round < 3; round += 1) {
-      const gone = await world.follow('next');
-      const late = await world.follow({ height: 100 }, { atOnce: false });
-      const ahead = await world.follow({ height: 119 });
-      await world.clock.settle();
-      await world.rewind(118, []);
-      await world.commit(1);
-      gone.leave();
-      await world.clock.advance(2 * SEND_LIMIT_MS);
-      expect([late.ended, ahead.ended]).toMatchObject([{ reason: 'overdue' }, { reason: 'rewound' }]);
-      expect(world.feed.followers).toBe(0);
-      expect(await world.value('feed_followers')).toBe(0);
-      expect(await world.value('feed_followers_cut_total')).toBe(round + 1);
-      expect(world.clock.pendingTimers).toBe(0);
-    }
-  });
+it('a follower leaves the newest heights that it read in memory, and no more', async () => {
+  const world = await World.with(RECENT_HEIGHTS + 10);
+  await world.follow({ height: FIRST });
+  await world.clock.advance(1_000);
+  const reads = world.reads.length;
+  await world.follow({ height: world.latest + 1 - RECENT_HEIGHTS });
+  await world.clock.advance(1_000);
+  expect(world.reads.slice(reads)).toEqual([]);
+  await world.follow({ height: world.latest - RECENT_HEIGHTS });
+  await world.clock.advance(1_000);
+  expect(world.reads.slice(reads)).toContain(world.latest - RECENT_HEIGHTS);
+});
 
-  it('leaves the newest heights that it read in memory, and no more', async () => {
-    const world = await World.with(RECENT_HEIGHTS + 10);
-    await world.follow({ height: FIRST });
-    await world.clock.advance(1_000);
-    const reads = world.reads.length;
-    await world.follow({ height: world.latest + 1 - RECENT_HEIGHTS });
-    await world.clock.advance(1_000);
-    expect(world.reads.slice(reads)).toEqual([]);
-    await world.follow({ height: world.latest - RECENT_HEIGHTS });
-    await world.clock.advance(1_000);
-    expect(world.reads.slice(reads)).toContain(world.latest - RECENT_HEIGHTS);
-  });
-
-  it('that is one too many is refused, until another one leaves', async () => {
-    const world = await World.with(1);
-    const one = await world.follow('next');
-    while (world.feed.followers < MAX_FOLLOWERS) await world.follow('next');
-    const from = await world.feed.cursorAt('next');
-    const oneMore = () =>
-      world.feed.follow({ kind: 'digests', from, until: 'indexed' }, new Reader(world, true));
-    expect(oneMore).toThrow(ApiError);
-    expect(await world.value('feed_followers')).toBe(MAX_FOLLOWERS);
-    for (let twice = 0; twice < 2; twice += 1) one.leave();
-    oneMore();
-    expect(oneMore).toThrow('at most 200 callers');
-  });
+it('a follower that is one too many is refused, until another one leaves', async () => {
+  const world = await World.with(1);
+  const one = await world.follow('next');
+  while (world.feed.followers < MAX_FOLLOWERS) await world.follow('next');
+  const from = await world.feed.cursorAt('next');
+  const oneMore = () =>
+    world.feed.follow({ kind: 'digests', from, until: 'indexed' }, new Reader(world, true));
+  expect(oneMore).toThrow(ApiError);
+  expect(await world.value('feed_followers')).toBe(MAX_FOLLOWERS);
+  for (let twice = 0; twice < 2; twice += 1) one.leave();
+  oneMore();
+  expect(oneMore).toThrow('at most 200 callers');
 });
 
 describe('a rewind by another process', () => {

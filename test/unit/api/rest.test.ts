@@ -1,68 +1,41 @@
-import { describe, expect, it } from 'vitest';
-import { restBlock, restTransaction } from '../../../src/api/json.js';
+import { expect, it } from 'vitest';
+import { restBlock } from '../../../src/api/json.js';
 import { selectFields } from '../../../src/api/rest/flowRoutes.js';
-import { encodeBlock, encodeTransaction, toIdentifier, transactionId } from '../../../src/flow/index.js';
-import { idOf, transactionWith } from '../../support/smallChain.js';
+import { encodeBlock } from '../../../src/flow/index.js';
+import { idOf } from '../../support/smallChain.js';
 
-const base64 = (text: string): string => Buffer.from(text).toString('base64');
-
-describe("Flow's form", () => {
-  it('of a transaction has exactly these fields', () => {
-    const wire = encodeTransaction(transactionWith());
-    const id = toIdentifier(transactionId(wire));
-    expect(restTransaction(id, wire)).toEqual({
-      id,
-      script: base64('transaction { execute { log("hello") } }'),
-      arguments: [base64('{"type":"UInt8","value":"1"}\n')],
-      reference_block_id: 'ab'.repeat(32),
-      gas_limit: '9999',
-      payer: 'f8d6e0586b0a20c7',
-      proposal_key: { address: 'f8d6e0586b0a20c7', key_index: '3', sequence_number: '42' },
-      authorizers: ['f8d6e0586b0a20c7', '01cf0e2f2f715450'],
-      payload_signatures: [{ address: '01cf0e2f2f715450', key_index: '0', signature: base64('first') }],
-      envelope_signatures: [
-        { address: 'f8d6e0586b0a20c7', key_index: '3', signature: base64('second'), extension_data: 'AQID' },
-      ],
-      _expandable: { result: `/v1/transaction_results/${id}` },
-      _links: { _self: `/v1/transactions/${id}` },
-    });
-  });
-
-  it('of a block has an empty signature where the block carries none', () => {
-    const bare = { id: idOf('a'), parentId: idOf('b'), height: 1, guarantees: [], signatures: [] };
-    const encoded = encodeBlock({ ...bare, timestamp: undefined });
-    const { header } = restBlock(encoded, undefined, { payload: false });
-    expect(header.parent_voter_signature).toBe('');
-  });
+it("Flow's form of a block has an empty signature where the block carries none", () => {
+  const bare = { id: idOf('a'), parentId: idOf('b'), height: 1, guarantees: [], signatures: [] };
+  const encoded = encodeBlock({ ...bare, timestamp: undefined });
+  const { header } = restBlock(encoded, undefined, { payload: false });
+  expect(header.parent_voter_signature).toBe('');
 });
 
-describe('selectFields', () => {
-  const value = {
-    ...{ id: 'a', header: { id: 'b', height: '1' }, list: [{ x: 1, y: 2 }, { x: 3 }], none: null },
-    ...{ words: ['a', 'b'], deep: { er: [{ est: 1, other: 2 }] }, empty: [] },
-  };
+const value = {
+  ...{ id: 'a', header: { id: 'b', height: '1' }, list: [{ x: 1, y: 2 }, { x: 3 }], none: null },
+  ...{ words: ['a', 'b'], deep: { er: [{ est: 1, other: 2 }] }, empty: [] },
+};
 
-  it.each([
-    [['id'], { id: 'a' }],
-    [['header.height'], { header: { height: '1' } }],
-    [['header', 'header.id'], { header: { id: 'b', height: '1' } }],
-    [['list.x'], { list: [{ x: 1 }, { x: 3 }] }],
-    // As on access nodes: an item without any of the fields takes its list with it.
-    [['list.y', 'id'], { id: 'a' }],
-    [['none'], { none: null }],
-    [['deep.er.est'], { deep: { er: [{ est: 1 }] } }],
-    [['words'], { words: ['a', 'b'] }],
-  ])('%j keeps %j', (paths, kept) => {
-    expect(selectFields(value, paths)).toEqual(kept);
-    expect(selectFields([value, value], paths)).toEqual([kept, kept]);
-  });
+it.each([
+  [['id'], { id: 'a' }],
+  [['header.height'], { header: { height: '1' } }],
+  [['header', 'header.id'], { header: { id: 'b', height: '1' } }],
+  [['list.x'], { list: [{ x: 1 }, { x: 3 }] }],
+  // As on access nodes: an item without any of the fields takes its list with it.
+  [['list.y', 'id'], { id: 'a' }],
+  [['none'], { none: null }],
+  [['deep.er.est'], { deep: { er: [{ est: 1 }] } }],
+  [['words'], { words: ['a', 'b'] }],
+])('selectFields %j keeps %j', (paths, kept) => {
+  expect(selectFields(value, paths)).toEqual(kept);
+  expect(selectFields([value, value], paths)).toEqual([kept, kept]);
+});
 
-  it.each([
-    [['nothing']],
-    [['id.deeper', 'none.deeper', 'words.a']],
-    [['deep.er.nothing', 'header.nothing', 'list.z', 'empty.nothing']],
-  ])('%j keeps nothing: of an object an empty one, of a list an empty one', (paths) => {
-    expect(selectFields(value, paths)).toEqual({});
-    expect(selectFields([value], paths)).toEqual([]);
-  });
+it.each([
+  [['nothing']],
+  [['id.deeper', 'none.deeper', 'words.a']],
+  [['deep.er.nothing', 'header.nothing', 'list.z', 'empty.nothing']],
+])('selectFields %j keeps nothing: of an object an empty one, of a list an empty one', (paths) => {
+  expect(selectFields(value, paths)).toEqual({});
+  expect(selectFields([value], paths)).toEqual([]);
 });

@@ -380,36 +380,34 @@ describe('the lowest missing height, held up', () => {
   });
 });
 
-describe('execution data as the only source', () => {
-  it('is no trouble while the next height is not sealed', async () => {
-    const { clock, codes, state } = healthyDaemon({ ediOnly: true });
-    for (let second = 0; second < 60; second += 1) {
-      state.head = 1010 + second;
-      if (second % 8 === 0) state.sealedMovedAtMs = clock.monotonic();
-      expect(await codes(1_000)).toEqual([]);
-    }
-  });
+it('execution data as the only source is no trouble while the next height is not sealed', async () => {
+  const { clock, codes, state } = healthyDaemon({ ediOnly: true });
+  for (let second = 0; second < 60; second += 1) {
+    state.head = 1010 + second;
+    if (second % 8 === 0) state.sealedMovedAtMs = clock.monotonic();
+    expect(await codes(1_000)).toEqual([]);
+  }
+});
 
-  it('is trouble when the sealed head stands', async () => {
-    const { codes, state, told } = healthyDaemon({ ediOnly: true, head: 1010 });
-    state.facts = { stage: 'collecting' };
-    expect(await codes(13_000)).toEqual([]);
-    const words = 'waiting for height 1001 to be sealed; the sealed head, 1000, has not moved';
-    expect(await told(3_000)).toEqual([expect.stringContaining(`edi_unavailable: ${words}`)]);
-  });
+it('execution data as the only source is trouble when the sealed head stands', async () => {
+  const { codes, state, told } = healthyDaemon({ ediOnly: true, head: 1010 });
+  state.facts = { stage: 'collecting' };
+  expect(await codes(13_000)).toEqual([]);
+  const words = 'waiting for height 1001 to be sealed; the sealed head, 1000, has not moved';
+  expect(await told(3_000)).toEqual([expect.stringContaining(`edi_unavailable: ${words}`)]);
+});
 
-  it('says why it does not come', async () => {
-    const { state, told } = healthyDaemon({ ediOnly: true });
-    state.head = state.sealed = 1010;
-    const said = 'has no execution data below 5,000';
-    // Over a slow line one message takes long, and those below come first.
-    state.facts = { stage: 'collecting', feedLateMs: 0 };
-    expect(await told(60_000)).toEqual([]);
-    state.facts = { stage: 'collecting', feedTroubles: [trouble({ said })] };
-    expect(await told(6_000)).toEqual([
-      `edi_unavailable: waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,
-    ]);
-  });
+it('execution data as the only source says why it does not come', async () => {
+  const { state, told } = healthyDaemon({ ediOnly: true });
+  state.head = state.sealed = 1010;
+  const said = 'has no execution data below 5,000';
+  // Over a slow line one message takes long, and those below come first.
+  state.facts = { stage: 'collecting', feedLateMs: 0 };
+  expect(await told(60_000)).toEqual([]);
+  state.facts = { stage: 'collecting', feedTroubles: [trouble({ said })] };
+  expect(await told(6_000)).toEqual([
+    `edi_unavailable: waiting for the execution data of height 1001: a:1 ${said} (14 times since 00:00:00 UTC)`,
+  ]);
 });
 
 it('what the process slept through is waited for only since then', async () => {
@@ -501,107 +499,105 @@ describe('the head', () => {
   });
 });
 
-describe('findings', () => {
-  const excludedBy = (code: string): readonly string[] => {
-    const info = readinessCodes[code as ReadinessCode];
-    return 'excludes' in info ? info.excludes : [];
-  };
+const excludedBy = (code: string): readonly string[] => {
+  const info = readinessCodes[code as ReadinessCode];
+  return 'excludes' in info ? info.excludes : [];
+};
 
-  it('exclude known codes, never themselves, and no two each other', () => {
-    for (const code of Object.keys(readinessCodes))
-      for (const other of excludedBy(code)) {
-        expect(readinessCodes, code).toHaveProperty(other);
-        expect(excludedBy(other), `${code} and ${other}`).not.toContain(code);
-      }
+it('findings exclude known codes, never themselves, and no two each other', () => {
+  for (const code of Object.keys(readinessCodes))
+    for (const other of excludedBy(code)) {
+      expect(readinessCodes, code).toHaveProperty(other);
+      expect(excludedBy(other), `${code} and ${other}`).not.toContain(code);
+    }
+});
+
+it('findings name the other chain alone where the node that serves it answers, for as long as it does', async () => {
+  const { after, state, told } = healthyDaemon({ maxHeadAgeSeconds: 30 });
+  state.head = 1_200;
+  state.answered = 0;
+  state.headTroubles = [trouble({ kind: 'unreachable', said: 'the stream ended' })];
+  state.facts = { block: { height: 1_001, troubles: [], isUnserved: true } };
+  state.wrong = { chainReplaced: 'another chain', chainTrouble: misfit };
+  for (let second = 1; second < 60; second += 1)
+    expect(await told(1_000), `after ${second} s`).toEqual(['chain_replaced: another chain']);
+  // Another node is silent, and a third refuses us: the one is told beside, the other has its own code.
+  state.identity = [trouble({ node: 'b:1', kind: 'unreachable', said: 'GetNetworkParameters at b:1' })];
+  const beside = expect.stringMatching(/^chain_replaced: another chain \(not heard: GetNetw/) as string;
+  expect(await told(1_000)).toEqual([beside]);
+  state.identity = [trouble({ node: 'c:1', said: 'UNAUTHENTICATED' })];
+  const both = await after(1_000);
+  expect(both.map(({ code }) => code)).toEqual(['upstream_refusing', 'chain_replaced']);
+  expect(both[0]?.message).not.toContain('can be reached');
+  state.wrong = {};
+  state.identity = [];
+  expect((await after(1_000)).map(({ code }) => code)).toContain('upstream_unreachable');
+});
+
+it('findings blame no node for a height that is complete, nor a new leader for what the one before left undone', async () => {
+  const { clock, diagnosis, state, told } = healthyDaemon({ head: 1_010 });
+  state.facts = { stage: 'committing' };
+  const line = diagnosis.line();
+  diagnosis.runs(undefined);
+  await clock.advance(12_000);
+  diagnosis.runs(line);
+  expect(diagnosis.findings()).toEqual([]);
+  expect(await told(9_000)).toEqual(['store_stalled: writing height 1001, for 9 s now']);
+});
+
+it('findings never contradict each other, whatever is the matter', () => {
+  const kinds = ['unreachable', 'denied', 'refused', 'rate_limited', 'invalid'] as const;
+  const kind = fc.constantFrom(...kinds);
+  const troubles = fc.array(
+    kind.map((it) => trouble({ kind: it })),
+    { maxLength: 3 },
+  );
+  const maybe = <T>(value: T): fc.Arbitrary<T | undefined> =>
+    fc.option(fc.constant(value), { nil: undefined });
+  const situations = fc.record({
+    phase: fc.constantFrom('starting', 'running' as const),
+    answered: fc.constantFrom<number | boolean>(true, false, 0),
+    head: fc.constantFrom(undefined, 900, 1_000, 1_010, 2_000),
+    first: fc.constantFrom(1, 5_000),
+    ...{ ediOnly: fc.boolean(), isCommitting: fc.boolean(), identity: troubles, headTroubles: troubles },
+    ...{ blockTroubles: troubles, collectionTroubles: troubles },
+    stage: fc.constantFrom('queued', 'collecting', 'committing', 'indexed' as const),
+    wrong: fc.record({
+      chainReplaced: maybe('another chain'),
+      headBelow: maybe({ head: 232, reached: 540 }),
+      chainTrouble: fc.constantFrom(undefined, misfit, missingEnd),
+      undecidedSpork: maybe(undecidedSpork),
+      unresolvable: maybe([lacking]),
+      ...{ shared: maybe({}), readerDown: maybe('so') },
+      database: fc.constantFrom(undefined, { trouble: undefined }, { trouble: 'it is gone' }),
+      paused: maybe('so'),
+      disk: maybe({ freeBytes: 1, sizeBytes: 1_000_000_000 }),
+    }),
   });
-
-  it('name the other chain alone where the node that serves it answers, for as long as it does', async () => {
-    const { after, state, told } = healthyDaemon({ maxHeadAgeSeconds: 30 });
-    state.head = 1_200;
-    state.answered = 0;
-    state.headTroubles = [trouble({ kind: 'unreachable', said: 'the stream ended' })];
-    state.facts = { block: { height: 1_001, troubles: [], isUnserved: true } };
-    state.wrong = { chainReplaced: 'another chain', chainTrouble: misfit };
-    for (let second = 1; second < 60; second += 1)
-      expect(await told(1_000), `after ${second} s`).toEqual(['chain_replaced: another chain']);
-    // Another node is silent, and a third refuses us: the one is told beside, the other has its own code.
-    state.identity = [trouble({ node: 'b:1', kind: 'unreachable', said: 'GetNetworkParameters at b:1' })];
-    const beside = expect.stringMatching(/^chain_replaced: another chain \(not heard: GetNetw/) as string;
-    expect(await told(1_000)).toEqual([beside]);
-    state.identity = [trouble({ node: 'c:1', said: 'UNAUTHENTICATED' })];
-    const both = await after(1_000);
-    expect(both.map(({ code }) => code)).toEqual(['upstream_refusing', 'chain_replaced']);
-    expect(both[0]?.message).not.toContain('can be reached');
-    state.wrong = {};
-    state.identity = [];
-    expect((await after(1_000)).map(({ code }) => code)).toContain('upstream_unreachable');
-  });
-
-  it('blame no node for a height that is complete, nor a new leader for what the one before left undone', async () => {
-    const { clock, diagnosis, state, told } = healthyDaemon({ head: 1_010 });
-    state.facts = { stage: 'committing' };
-    const line = diagnosis.line();
-    diagnosis.runs(undefined);
-    await clock.advance(12_000);
-    diagnosis.runs(line);
-    expect(diagnosis.findings()).toEqual([]);
-    expect(await told(9_000)).toEqual(['store_stalled: writing height 1001, for 9 s now']);
-  });
-
-  it('never contradict each other, whatever is the matter', () => {
-    const kinds = ['unreachable', 'denied', 'refused', 'rate_limited', 'invalid'] as const;
-    const kind = fc.constantFrom(...kinds);
-    const troubles = fc.array(
-      kind.map((it) => trouble({ kind: it })),
-      { maxLength: 3 },
-    );
-    const maybe = <T>(value: T): fc.Arbitrary<T | undefined> =>
-      fc.option(fc.constant(value), { nil: undefined });
-    const situations = fc.record({
-      phase: fc.constantFrom('starting', 'running' as const),
-      answered: fc.constantFrom<number | boolean>(true, false, 0),
-      head: fc.constantFrom(undefined, 900, 1_000, 1_010, 2_000),
-      first: fc.constantFrom(1, 5_000),
-      ...{ ediOnly: fc.boolean(), isCommitting: fc.boolean(), identity: troubles, headTroubles: troubles },
-      ...{ blockTroubles: troubles, collectionTroubles: troubles },
-      stage: fc.constantFrom('queued', 'collecting', 'committing', 'indexed' as const),
-      wrong: fc.record({
-        chainReplaced: maybe('another chain'),
-        headBelow: maybe({ head: 232, reached: 540 }),
-        chainTrouble: fc.constantFrom(undefined, misfit, missingEnd),
-        undecidedSpork: maybe(undecidedSpork),
-        unresolvable: maybe([lacking]),
-        ...{ shared: maybe({}), readerDown: maybe('so') },
-        database: fc.constantFrom(undefined, { trouble: undefined }, { trouble: 'it is gone' }),
-        paused: maybe('so'),
-        disk: maybe({ freeBytes: 1, sizeBytes: 1_000_000_000 }),
-      }),
-    });
-    type Situation = typeof situations extends fc.Arbitrary<infer T> ? T : never;
-    const check = async (given: Situation): Promise<void> => {
-      const { answered, wrong, ediOnly, first, head, headTroubles, identity, phase } = given;
-      const { clock, codes, state } = healthyDaemon({ ediOnly, maxHeadAgeSeconds: 5, phase });
-      Object.assign(state, { answered, first, head, headTroubles, identity });
-      const { blockTroubles, collectionTroubles, isCommitting, stage } = given;
-      state.facts = {
-        stage,
-        commitStartedAtMs: isCommitting ? clock.monotonic() : undefined,
-        block: { height: 1_001, troubles: blockTroubles, isUnserved: wrong.undecidedSpork !== undefined },
-        collections: { missing: 1, of: 2, troubles: collectionTroubles, heldBack: [] },
-      };
-      state.wrong = wrong;
-      for (let second = 0; second < 20; second += 1) {
-        const found: readonly ReadinessCode[] = await codes(1_000);
-        expect(new Set(found).size).toBe(found.length);
-        for (const code of found) for (const other of excludedBy(code)) expect(found).not.toContain(other);
-        // A head that stands still was reported; a node that answers is not unreachable.
-        if (found.includes('head_stale'))
-          expect(answered === true || (answered === 0 && second < 8)).toBe(true);
-        if (wrong.chainReplaced !== undefined) expect(found).not.toContain('upstream_unreachable');
-      }
+  type Situation = typeof situations extends fc.Arbitrary<infer T> ? T : never;
+  const check = async (given: Situation): Promise<void> => {
+    const { answered, wrong, ediOnly, first, head, headTroubles, identity, phase } = given;
+    const { clock, codes, state } = healthyDaemon({ ediOnly, maxHeadAgeSeconds: 5, phase });
+    Object.assign(state, { answered, first, head, headTroubles, identity });
+    const { blockTroubles, collectionTroubles, isCommitting, stage } = given;
+    state.facts = {
+      stage,
+      commitStartedAtMs: isCommitting ? clock.monotonic() : undefined,
+      block: { height: 1_001, troubles: blockTroubles, isUnserved: wrong.undecidedSpork !== undefined },
+      collections: { missing: 1, of: 2, troubles: collectionTroubles, heldBack: [] },
     };
-    return fc.assert(fc.asyncProperty(situations, check), { numRuns: 60, seed: 8 });
-  });
+    state.wrong = wrong;
+    for (let second = 0; second < 20; second += 1) {
+      const found: readonly ReadinessCode[] = await codes(1_000);
+      expect(new Set(found).size).toBe(found.length);
+      for (const code of found) for (const other of excludedBy(code)) expect(found).not.toContain(other);
+      // A head that stands still was reported; a node that answers is not unreachable.
+      if (found.includes('head_stale'))
+        expect(answered === true || (answered === 0 && second < 8)).toBe(true);
+      if (wrong.chainReplaced !== undefined) expect(found).not.toContain('upstream_unreachable');
+    }
+  };
+  return fc.assert(fc.asyncProperty(situations, check), { numRuns: 60, seed: 8 });
 });
 
 describe('what has a code of its own', () => {

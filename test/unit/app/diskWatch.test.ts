@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, rmSync, statfsSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
 import { AbortError, systemClock, whenAborted } from '../../../src/runtime/index.js';
 import { eventually, matching, scratchDirectory, untilEnd, VirtualClock } from '../../support/index.js';
@@ -21,120 +21,118 @@ function putInPlace(path: string, make: () => void): void {
   make();
 }
 
-describe('watchDisk', () => {
-  it.each<[string, (path: string) => void]>([
-    ['was deleted', (path) => rmSync(path, { recursive: true })],
-    ['was moved', (path) => renameSync(path, `${path}.moved`)],
-    // Root may enter every directory, but no loop.
-    ['cannot be entered any more', (path) => putInPlace(path, () => symlinkSync(path, path))],
-    ['was emptied', (path) => rmSync(join(path, 'LOCK'))],
-    ['has another in its place', (path) => putInPlace(path, () => makeStore(path))],
-  ])('ends once the directory of the store %s', async (_, change) => {
-    const path = join(scratchDirectory(), 'store');
-    makeStore(path);
-    const clock = new VirtualClock();
-    const weigh = (): Promise<undefined> => new Promise(() => undefined);
-    const watch = watchDisk({ path, minFreeBytes: 0 }, { clock, weigh });
-    const ended = watch.run(new AbortController().signal);
-    await eventually(() => (clock.pendingTimers > 0 ? true : undefined));
-    change(path);
-    const told = expect(ended).rejects.toMatchObject({
-      ...{ kind: 'missing', exit: 'storage' },
-      message: matching(`The store is no longer at ${path}: the directory was deleted`),
-    });
+it.each<[string, (path: string) => void]>([
+  ['was deleted', (path) => rmSync(path, { recursive: true })],
+  ['was moved', (path) => renameSync(path, `${path}.moved`)],
+  // Root may enter every directory, but no loop.
+  ['cannot be entered any more', (path) => putInPlace(path, () => symlinkSync(path, path))],
+  ['was emptied', (path) => rmSync(join(path, 'LOCK'))],
+  ['has another in its place', (path) => putInPlace(path, () => makeStore(path))],
+])('ends once the directory of the store %s', async (_, change) => {
+  const path = join(scratchDirectory(), 'store');
+  makeStore(path);
+  const clock = new VirtualClock();
+  const weigh = (): Promise<undefined> => new Promise(() => undefined);
+  const watch = watchDisk({ path, minFreeBytes: 0 }, { clock, weigh });
+  const ended = watch.run(new AbortController().signal);
+  await eventually(() => (clock.pendingTimers > 0 ? true : undefined));
+  change(path);
+  const told = expect(ended).rejects.toMatchObject({
+    ...{ kind: 'missing', exit: 'storage' },
+    message: matching(`The store is no longer at ${path}: the directory was deleted`),
+  });
+  await clock.advance(1_000);
+  await told;
+});
+
+it('ends once files of the store were deleted', async () => {
+  const clock = new VirtualClock();
+  const lost = ['000005.ldb', '000007.ldb'];
+  const found = [[], lost];
+  const lostFiles = () => Promise.resolve(found.shift() ?? []);
+  const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 0 }, { clock, lostFiles });
+  const told = expect(watch.run(new AbortController().signal)).rejects.toMatchObject({
+    ...{ kind: 'corrupt', exit: 'storage' },
+    message: matching(/deleted while it was in use: 000005\.ldb and 1 more\. Find out .* "repair --yes"/),
+  });
+  await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
+  await clock.advance(5_000);
+  await told;
+});
+
+it('knows nothing before it has looked, then the free space and the weight of the files', async () => {
+  const path = scratchDirectory();
+  for (let file = 0; file < 100; file += 1) writeFileSync(join(path, `${file}.ldb`), 'x'.repeat(file));
+  const watch = watching(path);
+  expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
+  expect(await eventually(() => watch.storeBytes())).toBe(4_950);
+  const { blocks, bsize } = statfsSync(path);
+  expect(watch.disk()?.sizeBytes).toBe(blocks * bsize);
+  expect(watch.disk()?.freeBytes).toBeGreaterThan(0);
+});
+
+it('holds writes up while less than the least is free, and lets them go on with a quarter more', async () => {
+  const path = scratchDirectory();
+  const { bavail, bsize } = statfsSync(path);
+  const GIB = 1024 ** 3;
+  const watch = watching(path, bavail * bsize + GIB);
+  const goesOn = new AbortController().signal;
+  expect([watch.pause(), watch.whenRoom(goesOn)]).toEqual([undefined, undefined]);
+  const message = await eventually(() => watch.pause());
+  const neededMib = Math.ceil(((bavail * bsize + GIB) * 1.25) / 1024 ** 2);
+  expect(message).toContain(`${neededMib} MiB are needed to resume`);
+  expect(message).toMatch(/^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are/);
+
+  const stop = new AbortController();
+  const stopped = watch.whenRoom(stop.signal);
+  const waits = watch.whenRoom(goesOn);
+  stop.abort();
+  await stopped;
+  expect(watch.whenRoom(stop.signal), 'whoever stops waits for nothing').toBeUndefined();
+
+  watch.setMinFreeBytes(bavail * bsize - GIB);
+  expect(watch.pause(), 'less than a quarter more is free').toBeDefined();
+  watch.setMinFreeBytes(GIB);
+  expect(watch.pause()).toBeUndefined();
+  await waits;
+});
+
+it('notices within a second that the disk is full, of bytes or of files, however long it weighs the store', async () => {
+  const clock = new VirtualClock();
+  const disk = { freeBytes: 1_000, sizeBytes: 10_000, freeFiles: Infinity };
+  const look = () => Promise.resolve({ disk: { ...disk }, place: undefined });
+  // As of very many files.
+  const weigh = (_path: string, signal: AbortSignal) => whenAborted(signal).then(() => undefined);
+  const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 100 }, { clock, look, weigh });
+  untilEnd(watch.run);
+  for (const [freeBytes, freeFiles, says] of [
+    [99, Infinity, /0 MiB are free on the disk/],
+    [1_000, Infinity, undefined],
+    [1_000, 99, /has room for 99 more files \("df -i"\), and for 125 it must have/],
+    [1_000, 124, /has room for 124 more files/],
+    [1_000, 125, undefined],
+    [10, 125, /0 MiB are free/],
+  ] as const) {
     await clock.advance(1_000);
-    await told;
-  });
-
-  it('ends once files of the store were deleted', async () => {
-    const clock = new VirtualClock();
-    const lost = ['000005.ldb', '000007.ldb'];
-    const found = [[], lost];
-    const lostFiles = () => Promise.resolve(found.shift() ?? []);
-    const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 0 }, { clock, lostFiles });
-    const told = expect(watch.run(new AbortController().signal)).rejects.toMatchObject({
-      ...{ kind: 'corrupt', exit: 'storage' },
-      message: matching(/deleted while it was in use: 000005\.ldb and 1 more\. Find out .* "repair --yes"/),
-    });
-    await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
-    await clock.advance(5_000);
-    await told;
-  });
-
-  it('knows nothing before it has looked, then the free space and the weight of the files', async () => {
-    const path = scratchDirectory();
-    for (let file = 0; file < 100; file += 1) writeFileSync(join(path, `${file}.ldb`), 'x'.repeat(file));
-    const watch = watching(path);
-    expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
-    expect(await eventually(() => watch.storeBytes())).toBe(4_950);
-    const { blocks, bsize } = statfsSync(path);
-    expect(watch.disk()?.sizeBytes).toBe(blocks * bsize);
-    expect(watch.disk()?.freeBytes).toBeGreaterThan(0);
-  });
-
-  it('holds writes up while less than the least is free, and lets them go on with a quarter more', async () => {
-    const path = scratchDirectory();
-    const { bavail, bsize } = statfsSync(path);
-    const GIB = 1024 ** 3;
-    const watch = watching(path, bavail * bsize + GIB);
-    const goesOn = new AbortController().signal;
-    expect([watch.pause(), watch.whenRoom(goesOn)]).toEqual([undefined, undefined]);
-    const message = await eventually(() => watch.pause());
-    const neededMib = Math.ceil(((bavail * bsize + GIB) * 1.25) / 1024 ** 2);
-    expect(message).toContain(`${neededMib} MiB are needed to resume`);
-    expect(message).toMatch(/^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are/);
-
-    const stop = new AbortController();
-    const stopped = watch.whenRoom(stop.signal);
-    const waits = watch.whenRoom(goesOn);
-    stop.abort();
-    await stopped;
-    expect(watch.whenRoom(stop.signal), 'whoever stops waits for nothing').toBeUndefined();
-
-    watch.setMinFreeBytes(bavail * bsize - GIB);
-    expect(watch.pause(), 'less than a quarter more is free').toBeDefined();
-    watch.setMinFreeBytes(GIB);
-    expect(watch.pause()).toBeUndefined();
-    await waits;
-  });
-
-  it('notices within a second that the disk is full, of bytes or of files, however long it weighs the store', async () => {
-    const clock = new VirtualClock();
-    const disk = { freeBytes: 1_000, sizeBytes: 10_000, freeFiles: Infinity };
-    const look = () => Promise.resolve({ disk: { ...disk }, place: undefined });
-    // As of very many files.
-    const weigh = (_path: string, signal: AbortSignal) => whenAborted(signal).then(() => undefined);
-    const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 100 }, { clock, look, weigh });
-    untilEnd(watch.run);
-    for (const [freeBytes, freeFiles, says] of [
-      [99, Infinity, /0 MiB are free on the disk/],
-      [1_000, Infinity, undefined],
-      [1_000, 99, /has room for 99 more files \("df -i"\), and for 125 it must have/],
-      [1_000, 124, /has room for 124 more files/],
-      [1_000, 125, undefined],
-      [10, 125, /0 MiB are free/],
-    ] as const) {
-      await clock.advance(1_000);
-      Object.assign(disk, { freeBytes, freeFiles });
-      await clock.advance(1_000);
-      if (says === undefined) expect(watch.pause()).toBeUndefined();
-      else expect(watch.pause()).toMatch(says);
-    }
-    expect(watch.storeBytes(), 'unknown until it is weighed').toBeUndefined();
-  });
-
-  it('goes on where there is nothing to look at, and where a store comes later', async () => {
-    const path = join(scratchDirectory(), 'none');
-    const clock = new VirtualClock();
-    const stop = new AbortController();
-    const watch = watchDisk({ path, minFreeBytes: 0 }, { clock });
-    const ended = expect(watch.run(stop.signal)).rejects.toThrow('the test ends');
-    await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
-    expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
-    makeStore(path);
+    Object.assign(disk, { freeBytes, freeFiles });
     await clock.advance(1_000);
-    expect(await eventually(() => watch.disk())).toBeDefined();
-    stop.abort(new AbortError('the test ends'));
-    await ended;
-  });
+    if (says === undefined) expect(watch.pause()).toBeUndefined();
+    else expect(watch.pause()).toMatch(says);
+  }
+  expect(watch.storeBytes(), 'unknown until it is weighed').toBeUndefined();
+});
+
+it('goes on where there is nothing to look at, and where a store comes later', async () => {
+  const path = join(scratchDirectory(), 'none');
+  const clock = new VirtualClock();
+  const stop = new AbortController();
+  const watch = watchDisk({ path, minFreeBytes: 0 }, { clock });
+  const ended = expect(watch.run(stop.signal)).rejects.toThrow('the test ends');
+  await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
+  expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
+  makeStore(path);
+  await clock.advance(1_000);
+  expect(await eventually(() => watch.disk())).toBeDefined();
+  stop.abort(new AbortError('the test ends'));
+  await ended;
 });

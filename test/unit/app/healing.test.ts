@@ -64,29 +64,27 @@ function setUp({ leads = true } = {}) {
   return { checked, clock, window, failures, healing, state, ...told };
 }
 
-describe('a damaged height that a read meets', () => {
-  it('becomes a hole, and is named once, however often it is met', async () => {
-    const { failures, healing, scrape, settle, state, tell, warned } = setUp();
-    for (let times = 0; times < 3; times += 1) tell({ height: 120, what: 'body of height 120: torn' });
-    await settle();
-    // Readers are told first: what they do not find from then on is healing.
-    expect([healing.leaving(), [...state.holes]]).toEqual([[{ from: 120, to: 120 }], []]);
-    await settle(50);
-    expect([healing.leaving(), [...state.holes]]).toEqual([[], [120]]);
-    expect(warned()).toEqual([{ height: 120, damage: 'body of height 120: torn' }]);
-    expect([(await scrape()).value('damaged_heights_total'), failures]).toEqual([1, []]);
-  });
+it('a damaged height that a read meets becomes a hole, and is named once, however often it is met', async () => {
+  const { failures, healing, scrape, settle, state, tell, warned } = setUp();
+  for (let times = 0; times < 3; times += 1) tell({ height: 120, what: 'body of height 120: torn' });
+  await settle();
+  // Readers are told first: what they do not find from then on is healing.
+  expect([healing.leaving(), [...state.holes]]).toEqual([[{ from: 120, to: 120 }], []]);
+  await settle(50);
+  expect([healing.leaving(), [...state.holes]]).toEqual([[], [120]]);
+  expect(warned()).toEqual([{ height: 120, damage: 'body of height 120: torn' }]);
+  expect([(await scrape()).value('damaged_heights_total'), failures]).toEqual([1, []]);
+});
 
-  it('waits at the watermark until the live range has grown', async () => {
-    const { settle, state, tell, window } = setUp();
-    tell({ height: LAST, what: 'torn' });
-    await settle();
-    expect(state.holes.size).toBe(0);
-    state.latest += 1;
-    window.moved();
-    await settle(50);
-    expect([...state.holes]).toEqual([LAST]);
-  });
+it('a damaged height that a read meets waits at the watermark until the live range has grown', async () => {
+  const { settle, state, tell, window } = setUp();
+  tell({ height: LAST, what: 'torn' });
+  await settle();
+  expect(state.holes.size).toBe(0);
+  state.latest += 1;
+  window.moved();
+  await settle(50);
+  expect([...state.holes]).toEqual([LAST]);
 });
 
 describe('the verification of a store', () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { STOP_TIMEOUT_MS } from '../../../src/app/index.js';
 import { openLifecycle } from '../../../src/app/lifecycle/openLifecycle.js';
 import { AbortError, whenAborted } from '../../../src/runtime/index.js';
@@ -11,96 +11,90 @@ function life() {
   return { clock, logger, lifecycle: openLifecycle({ clock, logger }) };
 }
 
-describe('closing', () => {
-  it('happens in the reverse order of making, one after the other', async () => {
-    const { lifecycle } = life();
-    const closed: string[] = [];
-    lifecycle.onClose('store', () => void closed.push('store'));
-    lifecycle.onClose('writer', () => Promise.resolve().then(() => void closed.push('writer')));
-    lifecycle.onClose('source', () => void closed.push('source'));
-    await lifecycle.close();
-    expect([closed, lifecycle.signal.aborted]).toEqual([['source', 'writer', 'store'], true]);
-  });
-
-  it('goes on past a part that fails, and then reports that part', async () => {
-    const { lifecycle } = life();
-    let isStoreClosed = false;
-    lifecycle.onClose('store', () => void (isStoreClosed = true));
-    lifecycle.onClose('server', () => Promise.reject(new Error('port is stuck')));
-    await expect(lifecycle.close()).rejects.toThrow('port is stuck');
-    expect(isStoreClosed).toBe(true);
-  });
-
-  it('leaves behind a part that does not end within the limit, and closes the rest', async () => {
-    const { lifecycle, clock, logger } = life();
-    let isStoreClosed = false;
-    lifecycle.onClose('store', () => void (isStoreClosed = true));
-    lifecycle.onClose('stuck', () => new Promise(() => undefined));
-    const closing = lifecycle.close();
-    await clock.advance(STOP_TIMEOUT_MS);
-    await closing;
-    expect(isStoreClosed).toBe(true);
-    expect(logger.records.map(({ message }) => message)).toContain('part did not close in time');
-  });
+it('closing happens in the reverse order of making, one after the other', async () => {
+  const { lifecycle } = life();
+  const closed: string[] = [];
+  lifecycle.onClose('store', () => void closed.push('store'));
+  lifecycle.onClose('writer', () => Promise.resolve().then(() => void closed.push('writer')));
+  lifecycle.onClose('source', () => void closed.push('source'));
+  await lifecycle.close();
+  expect([closed, lifecycle.signal.aborted]).toEqual([['source', 'writer', 'store'], true]);
 });
 
-describe('work in hand', () => {
-  it('is waited for as long as it takes while nobody stops the daemon', async () => {
-    const { lifecycle, clock } = life();
-    const work = new AbortController();
-    const waiting = lifecycle.waitFor('work', whenAborted(work.signal)).then(() => 'over');
-    await clock.advance(10 * STOP_TIMEOUT_MS);
-    expect(await Promise.race([waiting, Promise.resolve('under way')])).toBe('under way');
-    work.abort();
-    expect([await waiting, clock.pendingTimers]).toEqual(['over', 0]);
-  });
-
-  it('that does not heed the stop leaves the parts only what is left of the limit', async () => {
-    const { lifecycle, clock, logger } = life();
-    lifecycle.onClose('stuck', () => new Promise(() => undefined));
-    const over = lifecycle.waitFor('stuck work', new Promise(() => undefined)).then(() => lifecycle.close());
-    lifecycle.stop();
-    await clock.advance(STOP_TIMEOUT_MS);
-    await over;
-    expect(logger.records.map(({ fields }) => fields['part'])).toEqual(['stuck work', 'stuck']);
-  });
+it('closing goes on past a part that fails, and then reports that part', async () => {
+  const { lifecycle } = life();
+  let isStoreClosed = false;
+  lifecycle.onClose('store', () => void (isStoreClosed = true));
+  lifecycle.onClose('server', () => Promise.reject(new Error('port is stuck')));
+  await expect(lifecycle.close()).rejects.toThrow('port is stuck');
+  expect(isStoreClosed).toBe(true);
 });
 
-describe('failure', () => {
-  it('stops the daemon, and the first error is the one that is told', async () => {
-    const { lifecycle } = life();
-    lifecycle.fail(new Error('first'));
-    lifecycle.fail(new Error('second'));
-    expect(lifecycle.signal.aborted).toBe(true);
-    await expect(lifecycle.close()).rejects.toThrow('first');
-  });
+it('closing leaves behind a part that does not end within the limit, and closes the rest', async () => {
+  const { lifecycle, clock, logger } = life();
+  let isStoreClosed = false;
+  lifecycle.onClose('store', () => void (isStoreClosed = true));
+  lifecycle.onClose('stuck', () => new Promise(() => undefined));
+  const closing = lifecycle.close();
+  await clock.advance(STOP_TIMEOUT_MS);
+  await closing;
+  expect(isStoreClosed).toBe(true);
+  expect(logger.records.map(({ message }) => message)).toContain('part did not close in time');
+});
 
-  it.each([
-    [true, 'is none once the daemon was told to stop'],
-    [false, 'is one before'],
-  ])('of a database that is away (%s: %s)', async (isStopped) => {
-    const { lifecycle } = life();
-    if (isStopped) lifecycle.stop();
-    lifecycle.fail(new DatabaseFault('unavailable', 'it is away', {}));
-    const closing = lifecycle.close();
-    await (isStopped ? closing : expect(closing).rejects.toThrow('it is away'));
-  });
+it('work in hand is waited for as long as it takes while nobody stops the daemon', async () => {
+  const { lifecycle, clock } = life();
+  const work = new AbortController();
+  const waiting = lifecycle.waitFor('work', whenAborted(work.signal)).then(() => 'over');
+  await clock.advance(10 * STOP_TIMEOUT_MS);
+  expect(await Promise.race([waiting, Promise.resolve('under way')])).toBe('under way');
+  work.abort();
+  expect([await waiting, clock.pendingTimers]).toEqual(['over', 0]);
+});
 
-  it.each<[string, (lifecycle: ReturnType<typeof life>['lifecycle'], bug: Promise<never>) => unknown]>([
-    ['of work in hand', (lifecycle, bug) => lifecycle.waitFor('work', bug)],
-    ['of a supervised loop', (lifecycle, bug) => lifecycle.supervise(bug)],
-  ])('%s ends the daemon with its error', async (_, give) => {
-    const { lifecycle } = life();
-    await give(lifecycle, Promise.reject(new Error('a bug')));
-    await whenAborted(lifecycle.signal);
-    expect(lifecycle.signal.aborted).toBe(true);
-    await expect(lifecycle.close()).rejects.toThrow('a bug');
-  });
+it('work in hand that does not heed the stop leaves the parts only what is left of the limit', async () => {
+  const { lifecycle, clock, logger } = life();
+  lifecycle.onClose('stuck', () => new Promise(() => undefined));
+  const over = lifecycle.waitFor('stuck work', new Promise(() => undefined)).then(() => lifecycle.close());
+  lifecycle.stop();
+  await clock.advance(STOP_TIMEOUT_MS);
+  await over;
+  expect(logger.records.map(({ fields }) => fields['part'])).toEqual(['stuck work', 'stuck']);
+});
 
-  it('is not what a loop that was told to stop says', async () => {
-    const { lifecycle } = life();
-    lifecycle.stop();
-    lifecycle.supervise(Promise.reject(new AbortError()));
-    await lifecycle.close();
-  });
+it('failure: stops the daemon, and the first error is the one that is told', async () => {
+  const { lifecycle } = life();
+  lifecycle.fail(new Error('first'));
+  lifecycle.fail(new Error('second'));
+  expect(lifecycle.signal.aborted).toBe(true);
+  await expect(lifecycle.close()).rejects.toThrow('first');
+});
+
+it.each([
+  [true, 'is none once the daemon was told to stop'],
+  [false, 'is one before'],
+])('failure: of a database that is away (%s: %s)', async (isStopped) => {
+  const { lifecycle } = life();
+  if (isStopped) lifecycle.stop();
+  lifecycle.fail(new DatabaseFault('unavailable', 'it is away', {}));
+  const closing = lifecycle.close();
+  await (isStopped ? closing : expect(closing).rejects.toThrow('it is away'));
+});
+
+it.each<[string, (lifecycle: ReturnType<typeof life>['lifecycle'], bug: Promise<never>) => unknown]>([
+  ['of work in hand', (lifecycle, bug) => lifecycle.waitFor('work', bug)],
+  ['of a supervised loop', (lifecycle, bug) => lifecycle.supervise(bug)],
+])('failure: %s ends the daemon with its error', async (_, give) => {
+  const { lifecycle } = life();
+  await give(lifecycle, Promise.reject(new Error('a bug')));
+  await whenAborted(lifecycle.signal);
+  expect(lifecycle.signal.aborted).toBe(true);
+  await expect(lifecycle.close()).rejects.toThrow('a bug');
+});
+
+it('failure: is not what a loop that was told to stop says', async () => {
+  const { lifecycle } = life();
+  lifecycle.stop();
+  lifecycle.supervise(Promise.reject(new AbortError()));
+  await lifecycle.close();
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { finalBlock, readableIndex } from '../../../src/app/threads/readableIndex.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
 import { idOf, MemoryIndexStore, smallChain } from '../../support/index.js';
@@ -57,54 +57,52 @@ const read = (
     },
   );
 
-describe('what can be read', () => {
-  it('ends at the proven height where finality has to be proven, the account index too', async () => {
-    const { awaitsProof, shown } = read(await ProvenStore.filled(), 110);
-    expect(awaitsProof).toEqual([{ from: 100, to: 119 }]);
-    expect(shown).toMatchObject({
-      ...{ latestIndexedHeight: 110, latestBlock: final(110) },
-      coverage: [
-        { from: 50, to: 60 },
-        { from: 100, to: 110 },
-      ],
-      accounts: { from: 100, to: 110 },
-    });
+it('what can be read ends at the proven height where finality has to be proven, the account index too', async () => {
+  const { awaitsProof, shown } = read(await ProvenStore.filled(), 110);
+  expect(awaitsProof).toEqual([{ from: 100, to: 119 }]);
+  expect(shown).toMatchObject({
+    ...{ latestIndexedHeight: 110, latestBlock: final(110) },
+    coverage: [
+      { from: 50, to: 60 },
+      { from: 100, to: 110 },
+    ],
+    accounts: { from: 100, to: 110 },
   });
+});
 
-  it('is nothing before a height is proven, and never more than is indexed', async () => {
-    const store = await ProvenStore.filled();
-    expect(read(store, undefined)).toMatchObject({
-      shown: { latestIndexedHeight: 99, latestBlock: undefined, coverage: [] },
-      proven: { from: 0, to: -1 },
-      awaitsProof: store.coverage(),
-    });
-    expect(read(store, 130).shown.latestIndexedHeight).toBe(119);
+it('what can be read is nothing before a height is proven, and never more than is indexed', async () => {
+  const store = await ProvenStore.filled();
+  expect(read(store, undefined)).toMatchObject({
+    shown: { latestIndexedHeight: 99, latestBlock: undefined, coverage: [] },
+    proven: { from: 0, to: -1 },
+    awaitsProof: store.coverage(),
   });
+  expect(read(store, 130).shown.latestIndexedHeight).toBe(119);
+});
 
-  it('ends at what another process has proven, which leads', async () => {
-    const shared = {
-      lead: () => Promise.reject(new Error('not asked')),
-      follow: () => Promise.resolve(),
-      isLeading: (): boolean => false,
-      sizeBytes: () => Promise.resolve(0),
-      onChanged: () => () => undefined,
-    };
-    const provenBlock = () => final(105);
-    const store: IndexStore = Object.assign(await ProvenStore.filled(), { provenBlock, shared });
-    const shown = { latestIndexedHeight: 105, latestBlock: final(105) };
-    expect(read(store, 119)).toMatchObject({ shown, proven: { from: 100, to: 105 } });
-    expect(finalBlock({ store, prover: undefined })).toEqual(final(105));
-    shared.isLeading = () => true;
-    expect([read(store, 103), read(store, 108)].map(({ proven }) => proven?.to)).toEqual([105, 108]);
-  });
+it('what can be read ends at what another process has proven, which leads', async () => {
+  const shared = {
+    lead: () => Promise.reject(new Error('not asked')),
+    follow: () => Promise.resolve(),
+    isLeading: (): boolean => false,
+    sizeBytes: () => Promise.resolve(0),
+    onChanged: () => () => undefined,
+  };
+  const provenBlock = () => final(105);
+  const store: IndexStore = Object.assign(await ProvenStore.filled(), { provenBlock, shared });
+  const shown = { latestIndexedHeight: 105, latestBlock: final(105) };
+  expect(read(store, 119)).toMatchObject({ shown, proven: { from: 100, to: 105 } });
+  expect(finalBlock({ store, prover: undefined })).toEqual(final(105));
+  shared.isLeading = () => true;
+  expect([read(store, 103), read(store, 108)].map(({ proven }) => proven?.to)).toEqual([105, 108]);
+});
 
-  it('is everything indexed where the nodes are believed', async () => {
-    const store = await ProvenStore.filled();
-    const { proven, shown } = read(store, 110, 'reported');
-    expect(shown).toMatchObject({ latestIndexedHeight: 119, coverage: store.coverage() });
-    expect(proven).toEqual({ from: 100, to: 110 });
-    expect(read(store, 110, 'reported', { mode: 'off' }).proven).toBeUndefined();
-  });
+it('what can be read is everything indexed where the nodes are believed', async () => {
+  const store = await ProvenStore.filled();
+  const { proven, shown } = read(store, 110, 'reported');
+  expect(shown).toMatchObject({ latestIndexedHeight: 119, coverage: store.coverage() });
+  expect(proven).toEqual({ from: 100, to: 110 });
+  expect(read(store, 110, 'reported', { mode: 'off' }).proven).toBeUndefined();
 });
 
 it('what is called proven begins above a hole, the last unproven block, and a root whose parent is not the block below', async () => {
@@ -124,17 +122,15 @@ it('what is called proven begins above a hole, the last unproven block, and a ro
   expect(from).toBeGreaterThan(to);
 });
 
-describe('the sealed head', () => {
-  const sealed = (finality: Finality, proven: number | undefined, reason?: string) =>
-    read(new MemoryIndexStore(), undefined, finality, { sealed: proven, ...(reason && { reason }) }).sealed;
+const sealed = (finality: Finality, proven: number | undefined, reason?: string) =>
+  read(new MemoryIndexStore(), undefined, finality, { sealed: proven, ...(reason && { reason }) }).sealed;
 
-  it('is proven, and reported by nodes where no seal is known or no more can be proven', () => {
-    expect([sealed('reported', 110), sealed('reported', undefined)]).toEqual([110, 120]);
-    expect(sealed('reported', 110, 'nodes give no protocol state')).toBe(120);
-  });
+it('the sealed head is proven, and reported by nodes where no seal is known or no more can be proven', () => {
+  expect([sealed('reported', 110), sealed('reported', undefined)]).toEqual([110, 120]);
+  expect(sealed('reported', 110, 'nodes give no protocol state')).toBe(120);
+});
 
-  it('stays proven where readers see only that, whatever nodes report meanwhile', () => {
-    expect(sealed('proven', 110, 'nodes give no protocol state')).toBe(110);
-    expect(sealed('proven', undefined)).toBe(120);
-  });
+it('the sealed head stays proven where readers see only that, whatever nodes report meanwhile', () => {
+  expect(sealed('proven', 110, 'nodes give no protocol state')).toBe(110);
+  expect(sealed('proven', undefined)).toBe(120);
 });

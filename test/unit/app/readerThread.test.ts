@@ -122,23 +122,21 @@ async function serving(...how: Parameters<typeof owner>) {
 const heights = (states: readonly ReaderState[]): number[] =>
   states.map(({ shown }) => shown.latestIndexedHeight);
 
-describe('the state of the index', () => {
-  it('is sent when it changes, one message at a time, of the newest', async () => {
-    const { last, state, thread } = await serving();
-    for (state.height = 2; state.height <= 1_000; state.height += 1) thread.notify();
-    expect(heights(last().shown())).toEqual([2]);
-    await last().acks();
-    expect(heights(last().shown())).toEqual([1_001]);
-    await last().acks();
-    expect(last().shown()).toEqual([]);
-  });
+it('the state of the index is sent when it changes, one message at a time, of the newest', async () => {
+  const { last, state, thread } = await serving();
+  for (state.height = 2; state.height <= 1_000; state.height += 1) thread.notify();
+  expect(heights(last().shown())).toEqual([2]);
+  await last().acks();
+  expect(heights(last().shown())).toEqual([1_001]);
+  await last().acks();
+  expect(last().shown()).toEqual([]);
+});
 
-  it('is sent every second at least, and with what changes slowly', async () => {
-    const { clock, last, state } = await serving();
-    state.isReady = false;
-    await clock.advance(1_000);
-    expect(last().shown()[0]).toMatchObject({ isReady: false });
-  });
+it('the state of the index is sent every second at least, and with what changes slowly', async () => {
+  const { clock, last, state } = await serving();
+  state.isReady = false;
+  await clock.advance(1_000);
+  expect(last().shown()[0]).toMatchObject({ isReady: false });
 });
 
 it('log records of the thread are bounded while the indexing thread is busy; the rest is counted there, and told', async () => {
@@ -223,65 +221,63 @@ describe('a thread that does not answer', () => {
   });
 });
 
-describe('a thread that ends', () => {
-  it('is followed by another one at once, and after longer pauses when that ends as well', async () => {
-    const { clock, last, logger, thread, threads } = await serving();
-    for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
-      const count = threads.length;
-      last().ends(new Error('broken'));
-      expect(thread.down()).toMatch(/has ended \(broken\)/);
-      await clock.advance(Math.max(0, expected - 1));
-      if (expected > 0) expect(threads).toHaveLength(count);
-      await clock.advance(1);
-      expect(threads).toHaveLength(count + 1);
-      expect(logger.records.at(-1)?.fields).toMatchObject({ restartInMs: expected });
-    }
-  });
-
-  it('after it served for a minute is followed at once', async () => {
-    const { clock, last, listens, threads } = await serving();
+it('a thread that ends is followed by another one at once, and after longer pauses when that ends as well', async () => {
+  const { clock, last, logger, thread, threads } = await serving();
+  for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
+    const count = threads.length;
     last().ends(new Error('broken'));
+    expect(thread.down()).toMatch(/has ended \(broken\)/);
+    await clock.advance(Math.max(0, expected - 1));
+    if (expected > 0) expect(threads).toHaveLength(count);
     await clock.advance(1);
-    const second = last();
-    await listens();
-    for (let seconds = 0; seconds < 61; seconds += 1) {
-      await clock.advance(1_000);
-      await second.acks();
-    }
-    second.ends(new Error('broken'));
-    await clock.advance(1);
-    expect(threads).toHaveLength(3);
-  });
+    expect(threads).toHaveLength(count + 1);
+    expect(logger.records.at(-1)?.fields).toMatchObject({ restartInMs: expected });
+  }
+});
 
-  it('keeps what it counted, and not its levels', async () => {
-    const { clock, last, listens, scrape } = await serving();
-    const tell = async (requests: number): Promise<void> => {
-      const told = createReaderMetrics();
-      told.apiRequests.inc({ interface: 'http', route: '/', status: '200' }, requests);
-      told.apiLatency.observe({ interface: 'http', route: '/', status: '200' }, 0.1);
-      told.upstreamRequests.inc({ endpoint: 'node', method: 'Ping' }, 2);
-      told.feedFollowers.set({ kind: 'events' }, 5);
-      last().counted = await told.snapshot();
-    };
-    const scraped = async (): Promise<ScrapedMetrics> => {
-      const page = scrape();
-      await clock.advance(250);
-      return page;
-    };
-    await tell(3);
-    expect((await scraped()).sum('api_requests_total')).toBe(3);
-    last().ends(new Error('broken'));
-    await clock.advance(1);
-    const between = await scraped();
-    expect([between.sum('api_requests_total'), between.series('feed_followers')]).toEqual([3, []]);
-    await listens();
-    await tell(4);
-    const after = await scraped();
-    expect(after.sum('api_requests_total')).toBe(7);
-    expect(after.sum('api_request_seconds_count')).toBe(2);
-    expect(after.sum('upstream_requests_total')).toBe(4);
-    expect(after.value('feed_followers', { kind: 'events' })).toBe(5);
-  });
+it('a thread that ends after it served for a minute is followed at once', async () => {
+  const { clock, last, listens, threads } = await serving();
+  last().ends(new Error('broken'));
+  await clock.advance(1);
+  const second = last();
+  await listens();
+  for (let seconds = 0; seconds < 61; seconds += 1) {
+    await clock.advance(1_000);
+    await second.acks();
+  }
+  second.ends(new Error('broken'));
+  await clock.advance(1);
+  expect(threads).toHaveLength(3);
+});
+
+it('a thread that ends keeps what it counted, and not its levels', async () => {
+  const { clock, last, listens, scrape } = await serving();
+  const tell = async (requests: number): Promise<void> => {
+    const told = createReaderMetrics();
+    told.apiRequests.inc({ interface: 'http', route: '/', status: '200' }, requests);
+    told.apiLatency.observe({ interface: 'http', route: '/', status: '200' }, 0.1);
+    told.upstreamRequests.inc({ endpoint: 'node', method: 'Ping' }, 2);
+    told.feedFollowers.set({ kind: 'events' }, 5);
+    last().counted = await told.snapshot();
+  };
+  const scraped = async (): Promise<ScrapedMetrics> => {
+    const page = scrape();
+    await clock.advance(250);
+    return page;
+  };
+  await tell(3);
+  expect((await scraped()).sum('api_requests_total')).toBe(3);
+  last().ends(new Error('broken'));
+  await clock.advance(1);
+  const between = await scraped();
+  expect([between.sum('api_requests_total'), between.series('feed_followers')]).toEqual([3, []]);
+  await listens();
+  await tell(4);
+  const after = await scraped();
+  expect(after.sum('api_requests_total')).toBe(7);
+  expect(after.sum('api_request_seconds_count')).toBe(2);
+  expect(after.sum('upstream_requests_total')).toBe(4);
+  expect(after.value('feed_followers', { kind: 'events' })).toBe(5);
 });
 
 describe('what the thread asks', () => {
@@ -337,33 +333,31 @@ it('the first thread that breaks is a bug', async () => {
   await expect(served).rejects.toBe(bug);
 });
 
-describe('closing', () => {
-  it('is asked of the thread, which ends by itself', async () => {
-    const { clock, last, thread } = await serving();
-    const closing = thread.close();
-    expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
-    last().ends();
-    await closing;
-    expect(clock.pendingTimers).toBe(0);
-    expect(thread.down()).toBeUndefined();
-  });
+it('closing is asked of the thread, which ends by itself', async () => {
+  const { clock, last, thread } = await serving();
+  const closing = thread.close();
+  expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
+  last().ends();
+  await closing;
+  expect(clock.pendingTimers).toBe(0);
+  expect(thread.down()).toBeUndefined();
+});
 
-  it('does not wait for a thread that hangs', async () => {
-    const { clock, last, thread, threads } = await serving();
-    await clock.advance(DOWN_AFTER_MS + 1_500);
-    const closing = thread.close();
-    await clock.settle();
-    expect(last().isTerminated).toBe(true);
-    await closing;
-    expect(threads).toHaveLength(1);
-    expect(clock.pendingTimers).toBe(0);
-  });
+it('closing does not wait for a thread that hangs', async () => {
+  const { clock, last, thread, threads } = await serving();
+  await clock.advance(DOWN_AFTER_MS + 1_500);
+  const closing = thread.close();
+  await clock.settle();
+  expect(last().isTerminated).toBe(true);
+  await closing;
+  expect(threads).toHaveLength(1);
+  expect(clock.pendingTimers).toBe(0);
+});
 
-  it('ends one that does not close in time', async () => {
-    const { clock, last, thread } = await serving();
-    const closing = thread.close();
-    await clock.advance(4_000);
-    expect(last().isTerminated).toBe(true);
-    await closing;
-  });
+it('closing ends one that does not close in time', async () => {
+  const { clock, last, thread } = await serving();
+  const closing = thread.close();
+  await clock.advance(4_000);
+  expect(last().isTerminated).toBe(true);
+  await closing;
 });

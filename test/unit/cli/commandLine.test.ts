@@ -160,20 +160,18 @@ it('a reload takes no setting from a configuration of another network', () => {
   expect(logger.records).toMatchObject([{ fields: { why: matching(/for the network mainnet/) } }]);
 });
 
-describe('config', () => {
-  it('prints what is in force and where it came from', async () => {
-    const flags = ['--network', 'testnet', '--no-edi', '--access-node', 'grpcs://u:p@h:1'];
-    const { exit, out } = await run('config', 'print', ...flags);
-    expect(exit).toBe('done');
-    expect(out).toMatch(/^network +"testnet" +\(flag\)$/m);
-    expect(out).toMatch(/^edi\.enabled +false +\(flag\)$/m);
-    expect(out).toMatch(/^window +\d+ +\(default\)$/m);
-    expect(out).not.toContain('u:p');
-  });
+it('config: prints what is in force and where it came from', async () => {
+  const flags = ['--network', 'testnet', '--no-edi', '--access-node', 'grpcs://u:p@h:1'];
+  const { exit, out } = await run('config', 'print', ...flags);
+  expect(exit).toBe('done');
+  expect(out).toMatch(/^network +"testnet" +\(flag\)$/m);
+  expect(out).toMatch(/^edi\.enabled +false +\(flag\)$/m);
+  expect(out).toMatch(/^window +\d+ +\(default\)$/m);
+  expect(out).not.toContain('u:p');
+});
 
-  it('lets the later of two opposite switches win', async () => {
-    expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
-  });
+it('config: lets the later of two opposite switches win', async () => {
+  expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
 });
 
 const port = 'tcp://10.0.0.1:80';
@@ -199,73 +197,71 @@ it.each([
   },
 );
 
-describe('completion', () => {
-  const install = (environment: Readonly<Record<string, string>>, ...shell: readonly string[]) =>
-    runInProcess(['completion', 'install', ...shell], { environment });
+const install = (environment: Readonly<Record<string, string>>, ...shell: readonly string[]) =>
+  runInProcess(['completion', 'install', ...shell], { environment });
 
-  /** What bash offers for the last of these words. */
-  function offered(script: string, ...words: string[]): string[] {
-    const ask = `COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _flow_collection_indexer; echo "\${COMPREPLY[@]}"`;
-    const flags = ['-c', `${script}\n${ask}`, 'bash', 'flow-collection-indexer', ...words];
-    return execFileSync('bash', ['--norc', ...flags], { encoding: 'utf8' })
-      .trim()
-      .split(' ');
+/** What bash offers for the last of these words. */
+function offered(script: string, ...words: string[]): string[] {
+  const ask = `COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _flow_collection_indexer; echo "\${COMPREPLY[@]}"`;
+  const flags = ['-c', `${script}\n${ask}`, 'bash', 'flow-collection-indexer', ...words];
+  return execFileSync('bash', ['--norc', ...flags], { encoding: 'utf8' })
+    .trim()
+    .split(' ');
+}
+
+it('completion offers commands, their words, their flags and the words that flags take', async () => {
+  const { exit, out } = await run('completion', 'bash');
+  expect([exit, offered(out, 'st')]).toEqual(['done', ['start', 'status']]);
+  expect(offered(out, 'get', 'a')).toEqual(['account']);
+  expect(offered(out, 'start', '--no')).toContain('--no-edi');
+  expect(offered(out, 'status', '--api')).toEqual([
+    ...['--api-host', '--api-port', '--api-tls-certificate-file', '--api-tokens-file'],
+  ]);
+  expect(offered(out, 'start', '--network', 'm')).toEqual(['mainnet']);
+  expect(offered(out, 'help', 've')).toEqual(['verify']);
+});
+
+it.each([
+  ['bash', '.local/share/bash-completion/completions/flow-collection-indexer', 'add to ~/.bashrc: source'],
+  ['zsh', '.zfunc/_flow_collection_indexer', 'fpath+=('],
+  ['fish', '.config/fish/completions/flow-collection-indexer.fish', 'fish looks there by itself.'],
+])('completion installs itself where %s looks for it', async (shell, path, hint) => {
+  const home = scratchDirectory();
+  const { out } = await install({ HOME: home, SHELL: `/usr/bin/${shell}` });
+  expect(out).toContain(`Wrote ${join(home, path)}.`);
+  expect(out).toContain(hint);
+  expect(readFileSync(join(home, path), 'utf8')).toBe((await run('completion', shell)).out);
+  // Named, it needs no SHELL; and what was there is replaced.
+  expect(await install({ HOME: home }, shell)).toMatchObject({ exit: 'done', out });
+  // A shell would read half a script at each of its starts.
+  const full = smallFileSystem(1);
+  if (full === undefined) return;
+  full.fill(4_096);
+  const refused = await install({ HOME: full.path }, shell);
+  expect([refused.exit, readdirSync(dirname(join(full.path, path)))]).toEqual(['storage', []]);
+});
+
+it('completion takes empty and relative paths of the environment for none', async () => {
+  const home = scratchDirectory();
+  const places = { XDG_DATA_HOME: '', XDG_CONFIG_HOME: 'etc', ZDOTDIR: '', BASH_COMPLETION_USER_DIR: '' };
+  for (const shell of ['bash', 'zsh', 'fish'])
+    expect((await install({ HOME: home, ...places }, shell)).out).toContain(`Wrote ${home}/.`);
+});
+
+it('completion says which shell it does not know, and where it may not write', async () => {
+  const unknown = refusal('usage', /SHELL is .* install bash, zsh, fish\.$/);
+  for (const environment of [{}, { SHELL: '/bin/tcsh' }])
+    expect(await install(environment)).toMatchObject(unknown);
+  const nowhere = await install({ HOME: '/dev/null', SHELL: 'fish' });
+  expect(nowhere).toMatchObject(refusal('storage', 'completion fish > FILE'));
+});
+
+it.each(['zsh', 'fish'])('completion has every flag of every command for %s', async (shell) => {
+  const { out } = await run('completion', shell);
+  for (const name of commands) {
+    expect(out).toContain(name);
+    const help = (await run(name, '--help')).out;
+    for (const [, flag = ''] of help.matchAll(/^ {2}--(?:\[no-\])?([a-z-]+)/gm))
+      expect(out).toMatch(new RegExp(`(?:--|-l )${flag}\\b`));
   }
-
-  it('offers commands, their words, their flags and the words that flags take', async () => {
-    const { exit, out } = await run('completion', 'bash');
-    expect([exit, offered(out, 'st')]).toEqual(['done', ['start', 'status']]);
-    expect(offered(out, 'get', 'a')).toEqual(['account']);
-    expect(offered(out, 'start', '--no')).toContain('--no-edi');
-    expect(offered(out, 'status', '--api')).toEqual([
-      ...['--api-host', '--api-port', '--api-tls-certificate-file', '--api-tokens-file'],
-    ]);
-    expect(offered(out, 'start', '--network', 'm')).toEqual(['mainnet']);
-    expect(offered(out, 'help', 've')).toEqual(['verify']);
-  });
-
-  it.each([
-    ['bash', '.local/share/bash-completion/completions/flow-collection-indexer', 'add to ~/.bashrc: source'],
-    ['zsh', '.zfunc/_flow_collection_indexer', 'fpath+=('],
-    ['fish', '.config/fish/completions/flow-collection-indexer.fish', 'fish looks there by itself.'],
-  ])('installs itself where %s looks for it', async (shell, path, hint) => {
-    const home = scratchDirectory();
-    const { out } = await install({ HOME: home, SHELL: `/usr/bin/${shell}` });
-    expect(out).toContain(`Wrote ${join(home, path)}.`);
-    expect(out).toContain(hint);
-    expect(readFileSync(join(home, path), 'utf8')).toBe((await run('completion', shell)).out);
-    // Named, it needs no SHELL; and what was there is replaced.
-    expect(await install({ HOME: home }, shell)).toMatchObject({ exit: 'done', out });
-    // A shell would read half a script at each of its starts.
-    const full = smallFileSystem(1);
-    if (full === undefined) return;
-    full.fill(4_096);
-    const refused = await install({ HOME: full.path }, shell);
-    expect([refused.exit, readdirSync(dirname(join(full.path, path)))]).toEqual(['storage', []]);
-  });
-
-  it('takes empty and relative paths of the environment for none', async () => {
-    const home = scratchDirectory();
-    const places = { XDG_DATA_HOME: '', XDG_CONFIG_HOME: 'etc', ZDOTDIR: '', BASH_COMPLETION_USER_DIR: '' };
-    for (const shell of ['bash', 'zsh', 'fish'])
-      expect((await install({ HOME: home, ...places }, shell)).out).toContain(`Wrote ${home}/.`);
-  });
-
-  it('says which shell it does not know, and where it may not write', async () => {
-    const unknown = refusal('usage', /SHELL is .* install bash, zsh, fish\.$/);
-    for (const environment of [{}, { SHELL: '/bin/tcsh' }])
-      expect(await install(environment)).toMatchObject(unknown);
-    const nowhere = await install({ HOME: '/dev/null', SHELL: 'fish' });
-    expect(nowhere).toMatchObject(refusal('storage', 'completion fish > FILE'));
-  });
-
-  it.each(['zsh', 'fish'])('has every flag of every command for %s', async (shell) => {
-    const { out } = await run('completion', shell);
-    for (const name of commands) {
-      expect(out).toContain(name);
-      const help = (await run(name, '--help')).out;
-      for (const [, flag = ''] of help.matchAll(/^ {2}--(?:\[no-\])?([a-z-]+)/gm))
-        expect(out).toMatch(new RegExp(`(?:--|-l )${flag}\\b`));
-    }
-  });
 });

@@ -63,73 +63,71 @@ function cutFile(bytes: Uint8Array): string {
   return path;
 }
 
-describe('an export', () => {
-  it('has a line for each block and each of its transactions, in order, and says what it holds', () => {
-    const lines = linesOf(whole.toString());
-    const expected = blocksOf(chain, FIRST, LAST).flatMap(({ id, parentId, height, collections }) => [
-      {
-        ...{ kind: 'block', height, block_id: id, parent_id: parentId },
-        timestamp: matching(/^\d{4}-.*Z$/),
-        collections: collections.map((collection) => ({
-          collection_id: collection.id,
-          transaction_count: collection.transactions.length,
-        })),
-      },
-      ...collections.flatMap((collection, collection_index) =>
-        collection.transactions.map((_, transaction_index) => ({
-          ...{ kind: 'transaction', height, block_id: id, collection_id: collection.id },
-          ...{ collection_index, transaction_index },
-          transaction: expect.objectContaining({
-            id: collection.transactionIds.toString('hex').match(/.{64}/g)![transaction_index],
-          }) as object,
-        })),
-      ),
-    ]);
-    expect(lines.slice(0, -1)).toMatchObject(expected);
-    // Among them, blocks that hold nothing.
-    expect(expected.filter((line) => 'collections' in line && line.collections.length === 0)).not.toEqual([]);
-    expect(expectClosed(whole.toString())).toMatchObject({
-      ...{ chain_id: 'flow-localnet', from: FIRST, to: LAST, blocks: LAST - FIRST + 1 },
-      transactions: expected.filter(({ kind }) => kind === 'transaction').length,
-    });
+it('an export has a line for each block and each of its transactions, in order, and says what it holds', () => {
+  const lines = linesOf(whole.toString());
+  const expected = blocksOf(chain, FIRST, LAST).flatMap(({ id, parentId, height, collections }) => [
+    {
+      ...{ kind: 'block', height, block_id: id, parent_id: parentId },
+      timestamp: matching(/^\d{4}-.*Z$/),
+      collections: collections.map((collection) => ({
+        collection_id: collection.id,
+        transaction_count: collection.transactions.length,
+      })),
+    },
+    ...collections.flatMap((collection, collection_index) =>
+      collection.transactions.map((_, transaction_index) => ({
+        ...{ kind: 'transaction', height, block_id: id, collection_id: collection.id },
+        ...{ collection_index, transaction_index },
+        transaction: expect.objectContaining({
+          id: collection.transactionIds.toString('hex').match(/.{64}/g)![transaction_index],
+        }) as object,
+      })),
+    ),
+  ]);
+  expect(lines.slice(0, -1)).toMatchObject(expected);
+  // Among them, blocks that hold nothing.
+  expect(expected.filter((line) => 'collections' in line && line.collections.length === 0)).not.toEqual([]);
+  expect(expectClosed(whole.toString())).toMatchObject({
+    ...{ chain_id: 'flow-localnet', from: FIRST, to: LAST, blocks: LAST - FIRST + 1 },
+    transactions: expected.filter(({ kind }) => kind === 'transaction').length,
   });
+});
 
-  it('tells on standard error what it wrote, and where from', async () => {
-    const path = cutFile(Buffer.alloc(0));
-    const { exit, out, err } = await runOn(dataDir, '--output', path);
-    expect({ exit, out }).toEqual({ exit: 'done', out: '' });
-    expect(err).toContain(`heights ${FIRST} to ${LAST}`);
-    expect(err).toContain(dataDir);
-    expect(readFileSync(path)).toEqual(whole);
-  });
+it('an export tells on standard error what it wrote, and where from', async () => {
+  const path = cutFile(Buffer.alloc(0));
+  const { exit, out, err } = await runOn(dataDir, '--output', path);
+  expect({ exit, out }).toEqual({ exit: 'done', out: '' });
+  expect(err).toContain(`heights ${FIRST} to ${LAST}`);
+  expect(err).toContain(dataDir);
+  expect(readFileSync(path)).toEqual(whole);
+});
 
-  it('goes on when its reader is slow, and ends quietly when nobody reads any more, unless it was named', async () => {
-    let taken = 0;
-    const args = ['export', ...storeFlags(dataDir), '--quiet'];
-    const { exit } = await runInProcess(args, { write: () => Promise.resolve((taken += 1) < 1) });
-    expect({ exit, taken }).toEqual({ exit: 'done', taken: 1 });
-    const pipe = join(scratchDirectory(), 'pipe');
-    execFileSync('sh', ['-c', 'mkfifo "$0"; head -c 1 "$0" &', pipe], { stdio: 'ignore' });
-    expect(await run('--output', pipe)).toMatchObject(refusal('storage', /its reader has gone/));
-  });
+it('an export goes on when its reader is slow, and ends quietly when nobody reads any more, unless it was named', async () => {
+  let taken = 0;
+  const args = ['export', ...storeFlags(dataDir), '--quiet'];
+  const { exit } = await runInProcess(args, { write: () => Promise.resolve((taken += 1) < 1) });
+  expect({ exit, taken }).toEqual({ exit: 'done', taken: 1 });
+  const pipe = join(scratchDirectory(), 'pipe');
+  execFileSync('sh', ['-c', 'mkfifo "$0"; head -c 1 "$0" &', pipe], { stdio: 'ignore' });
+  expect(await run('--output', pipe)).toMatchObject(refusal('storage', /its reader has gone/));
+});
 
-  it.each([
-    [['--from', String(FIRST - 1)], 'not_found', /99 is below the first.*100 to 112/],
-    [['--to', String(FIRST - 1)], 'not_found', /99 is below the first.*100 to 112/],
-    [['--from', String(LAST + 1)], 'not_found', /113 is not yet indexed: lower --from.*100 to 112/],
-    [['--to', String(LAST + 1)], 'not_found', /113 is not yet indexed.*--follow/],
-    [['--from', '105', '--to', '104'], 'usage', /--from 105 is above --to 104/],
-    [['--resume'], 'usage', /--output FILE/],
-    [['--follow'], 'no_daemon', /No daemon answers/],
-    [['--output', '/'], 'storage', /Cannot write \/: it is a directory\. .*--format csv or parquet/],
-    [['--output', '/nowhere/at/all'], 'storage', /its directory does not exist/],
-    [['--output', '/dev/full'], 'storage', /the disk is full/],
-    [['--output', '/dev/null', '--resume'], 'usage', /leave --resume out/],
-  ] as const)('%j is refused: %s', async (args, exit, message) => {
-    const refused = await run(...args);
-    expect({ exit: refused.exit, out: refused.out }).toEqual({ exit, out: '' });
-    expect(refused.message).toMatch(message);
-  });
+it.each([
+  [['--from', String(FIRST - 1)], 'not_found', /99 is below the first.*100 to 112/],
+  [['--to', String(FIRST - 1)], 'not_found', /99 is below the first.*100 to 112/],
+  [['--from', String(LAST + 1)], 'not_found', /113 is not yet indexed: lower --from.*100 to 112/],
+  [['--to', String(LAST + 1)], 'not_found', /113 is not yet indexed.*--follow/],
+  [['--from', '105', '--to', '104'], 'usage', /--from 105 is above --to 104/],
+  [['--resume'], 'usage', /--output FILE/],
+  [['--follow'], 'no_daemon', /No daemon answers/],
+  [['--output', '/'], 'storage', /Cannot write \/: it is a directory\. .*--format csv or parquet/],
+  [['--output', '/nowhere/at/all'], 'storage', /its directory does not exist/],
+  [['--output', '/dev/full'], 'storage', /the disk is full/],
+  [['--output', '/dev/null', '--resume'], 'usage', /leave --resume out/],
+] as const)('an export %j is refused: %s', async (args, exit, message) => {
+  const refused = await run(...args);
+  expect({ exit: refused.exit, out: refused.out }).toEqual({ exit, out: '' });
+  expect(refused.message).toMatch(message);
 });
 
 describe('a file that was cut', () => {
@@ -215,9 +213,7 @@ describe('a file that was cut', () => {
     expect(readFileSync(path)).toEqual(bytes());
   });
 
-  function lastBlock(): Buffer {
-    return whole.subarray(whole.lastIndexOf('{"kind":"block"'));
-  }
+  const lastBlock = (): Buffer => whole.subarray(whole.lastIndexOf('{"kind":"block"'));
 
   function withoutOneTransaction(): Buffer {
     const at = whole.indexOf('{"kind":"transaction"');

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { atEnd, refusal, RestNode, runInProcess, scratchDirectory } from '../../support/index.js';
 import type { RestReply } from '../../support/index.js';
 
@@ -28,54 +28,52 @@ function dataDirectory(instance: string, port: number, more: object = {}): strin
 
 const run = (...args: string[]) => runInProcess(args);
 
-describe('a running daemon', () => {
-  it('is found through the record in its data directory', async () => {
-    const dataDir = dataDirectory('one', await answerer('one'));
-    expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject({
-      exit: 'done',
-      out: '{"instance":"one"}\n',
-    });
-    const block = await run('get', 'block', '7', '--data-dir', dataDir);
-    expect(JSON.parse(block.out)).toEqual({ kind: 'block', from: 'one' });
+it('is found through the record in its data directory', async () => {
+  const dataDir = dataDirectory('one', await answerer('one'));
+  expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject({
+    exit: 'done',
+    out: '{"instance":"one"}\n',
   });
+  const block = await run('get', 'block', '7', '--data-dir', dataDir);
+  expect(JSON.parse(block.out)).toEqual({ kind: 'block', from: 'one' });
+});
 
-  it('is not whoever listens at the address of one that crashed', async () => {
-    const dataDir = dataDirectory('crashed', await answerer('another'));
-    const status = await run('status', '--json', '--data-dir', dataDir);
-    expect(status).toMatchObject({ exit: 'no_daemon', out: '' });
-    expect(status.message).toContain(`the one recorded in ${dataDir} is gone`);
-    // The store itself is read instead; here there is none.
-    expect(await run('get', 'block', '7', '--data-dir', dataDir)).toMatchObject({ exit: 'storage', out: '' });
-  });
+it('is not whoever listens at the address of one that crashed', async () => {
+  const dataDir = dataDirectory('crashed', await answerer('another'));
+  const status = await run('status', '--json', '--data-dir', dataDir);
+  expect(status).toMatchObject({ exit: 'no_daemon', out: '' });
+  expect(status.message).toContain(`the one recorded in ${dataDir} is gone`);
+  // The store itself is read instead; here there is none.
+  expect(await run('get', 'block', '7', '--data-dir', dataDir)).toMatchObject({ exit: 'storage', out: '' });
+});
 
-  it('takes commands through the socket beside its record, though from here neither its process nor its path is seen', async () => {
-    const dataDir = dataDirectory('contained', 1, { pid: 2 ** 22, control: '/elsewhere/control.sock' });
-    const server = createServer((socket) => socket.once('data', () => socket.end('{"done":{}}\n')));
-    atEnd(() => void server.close());
-    await once(server.listen(join(dataDir, 'control.sock')), 'listening');
-    const { out } = await run('backfill', 'pause', '--data-dir', dataDir);
-    expect(out).toBe('Every plan is paused.\n');
-  });
+it('takes commands through the socket beside its record, though from here neither its process nor its path is seen', async () => {
+  const dataDir = dataDirectory('contained', 1, { pid: 2 ** 22, control: '/elsewhere/control.sock' });
+  const server = createServer((socket) => socket.once('data', () => socket.end('{"done":{}}\n')));
+  atEnd(() => void server.close());
+  await once(server.listen(join(dataDir, 'control.sock')), 'listening');
+  const { out } = await run('backfill', 'pause', '--data-dir', dataDir);
+  expect(out).toBe('Every plan is paused.\n');
+});
 
-  it('is looked for where the environment says when there is no record, but the store is as good', async () => {
-    const port = await answerer('any');
-    const nowhere = dataDirectory('gone', port);
-    rmSync(join(nowhere, 'daemon.json'));
-    const exitOf = async (FCI_API_PORT: number, ...args: string[]) =>
-      (await runInProcess(args, { environment: { FCI_API_PORT: `${FCI_API_PORT}`, FCI_DATA_DIR: nowhere } }))
-        .exit;
-    expect(await exitOf(port, 'status', '--json')).toBe('done');
-    expect(await exitOf(1, 'status')).toBe('no_daemon');
-    expect(await exitOf(1, 'get', 'block', '7')).toBe('storage');
-    expect(await run('get', 'block', '7', '--api-port', '1')).toMatchObject({ exit: 'no_daemon' });
-  });
+it('is looked for where the environment says when there is no record, but the store is as good', async () => {
+  const port = await answerer('any');
+  const nowhere = dataDirectory('gone', port);
+  rmSync(join(nowhere, 'daemon.json'));
+  const exitOf = async (FCI_API_PORT: number, ...args: string[]) =>
+    (await runInProcess(args, { environment: { FCI_API_PORT: `${FCI_API_PORT}`, FCI_DATA_DIR: nowhere } }))
+      .exit;
+  expect(await exitOf(port, 'status', '--json')).toBe('done');
+  expect(await exitOf(1, 'status')).toBe('no_daemon');
+  expect(await exitOf(1, 'get', 'block', '7')).toBe('storage');
+  expect(await run('get', 'block', '7', '--api-port', '1')).toMatchObject({ exit: 'no_daemon' });
+});
 
-  it.each<[string, RegExp, RestReply]>([
-    ['the metrics', /HTTP 404; api\.port is that of the read API/, (_, to) => to.writeHead(404).end()],
-    ['a gRPC port', /HPE_\w+: no HTTP; api\.port is not that/, (_, to) => to.socket?.end('\0\0\0')],
-    ['a port with TLS', /ECONNRESET: if it speaks TLS, name --api-tls/, (_, to) => to.socket?.destroy()],
-  ])('says why where none answers: %s', async (_, why, reply) => {
-    const { port } = await RestNode.start(reply);
-    expect(await run('status', '--api-port', String(port))).toMatchObject(refusal('no_daemon', why));
-  });
+it.each<[string, RegExp, RestReply]>([
+  ['the metrics', /HTTP 404; api\.port is that of the read API/, (_, to) => to.writeHead(404).end()],
+  ['a gRPC port', /HPE_\w+: no HTTP; api\.port is not that/, (_, to) => to.socket?.end('\0\0\0')],
+  ['a port with TLS', /ECONNRESET: if it speaks TLS, name --api-tls/, (_, to) => to.socket?.destroy()],
+])('says why where none answers: %s', async (_, why, reply) => {
+  const { port } = await RestNode.start(reply);
+  expect(await run('status', '--api-port', String(port))).toMatchObject(refusal('no_daemon', why));
 });

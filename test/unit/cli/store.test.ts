@@ -1,6 +1,6 @@
 import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it, vi } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { accountChain, begin, makeChain, matching, refusal, runInProcess } from '../../support/index.js';
 import { scratchDirectory, seededCollection, seededRandom, useStores } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
@@ -38,33 +38,31 @@ it.each([['verify'], ['repair']])('%s tells how far it is', async (command) => {
   expect(err).toMatch(/^verifying height \d of 8\n/);
 });
 
-describe('verify', () => {
-  it('says what can be read, and what is on disk but cannot be read yet', async () => {
-    const gap = await run(await directoryWith(FIRST, 8, [11, 12]), 'verify');
-    const above = '2 blocks at heights 11 to 12 until height 9 is there\n';
-    expect(gap).toMatchObject({ exit: 'done', out: matching(`readable: heights 6 to 8; not yet: ${above}`) });
-    const { out } = await run(await directoryWith(0, -1, [2]), 'verify');
-    expect(out).toContain('readable: no height; not yet: 1 block at height 2 until height 0 is there\n');
-    const whole = await run(await directoryWith(FIRST, 8), 'verify');
-    expect(whole.out).toMatch(
-      /^checked: heights 6 to 8: 3 blocks, 3 collections, 6 transactions .* 12 pointers/,
-    );
-    expect(whole.out).not.toContain('readable:');
-  });
+it('verify says what can be read, and what is on disk but cannot be read yet', async () => {
+  const gap = await run(await directoryWith(FIRST, 8, [11, 12]), 'verify');
+  const above = '2 blocks at heights 11 to 12 until height 9 is there\n';
+  expect(gap).toMatchObject({ exit: 'done', out: matching(`readable: heights 6 to 8; not yet: ${above}`) });
+  const { out } = await run(await directoryWith(0, -1, [2]), 'verify');
+  expect(out).toContain('readable: no height; not yet: 1 block at height 2 until height 0 is there\n');
+  const whole = await run(await directoryWith(FIRST, 8), 'verify');
+  expect(whole.out).toMatch(
+    /^checked: heights 6 to 8: 3 blocks, 3 collections, 6 transactions .* 12 pointers/,
+  );
+  expect(whole.out).not.toContain('readable:');
+});
 
-  it('says what the database cannot read of a truncated table', async () => {
-    const dataDir = await directoryWith(FIRST, 40);
-    const path = storePath(dataDir);
-    const table = readdirSync(path).find((name) => name.endsWith('.ldb')) ?? '';
-    const { size } = statSync(join(path, table));
-    truncateSync(join(path, table), size - 100);
-    const { exit, out } = await run(dataDir, 'verify');
-    expect(exit).toBe('damage');
-    expect(out).toContain('damage (database): the database cannot read all of its files: ');
-    expect(out).toContain(table);
-    expect(out).toMatch(/\d problems?; "repair" says/);
-    expect(out).not.toMatch(/no single height|damages;/);
-  });
+it('verify says what the database cannot read of a truncated table', async () => {
+  const dataDir = await directoryWith(FIRST, 40);
+  const path = storePath(dataDir);
+  const table = readdirSync(path).find((name) => name.endsWith('.ldb')) ?? '';
+  const { size } = statSync(join(path, table));
+  truncateSync(join(path, table), size - 100);
+  const { exit, out } = await run(dataDir, 'verify');
+  expect(exit).toBe('damage');
+  expect(out).toContain('damage (database): the database cannot read all of its files: ');
+  expect(out).toContain(table);
+  expect(out).toMatch(/\d problems?; "repair" says/);
+  expect(out).not.toMatch(/no single height|damages;/);
 });
 
 it('rewind says what it would forget, and forgets nothing without --yes', async () => {
@@ -133,31 +131,29 @@ it('a store that another command reads is waited for, and given up after a while
   }
 });
 
-describe('forget accounts', () => {
-  const forget = (dataDir: string, ...args: string[]) => run(dataDir, 'forget', 'accounts', ...args);
+const forget = (dataDir: string, ...args: string[]) => run(dataDir, 'forget', 'accounts', ...args);
 
-  it('drops the index that a daemon kept, keeps every block, and has nothing to do then', async () => {
-    const dataDir = scratchDirectory();
-    const chain = accountChain(seededRandom(9), FIRST, 30);
-    const latest = FIRST + chain.length - 1;
-    const store = await begin(open(dataDir, true), FIRST);
-    await store.commit({ blocks: chain, latestIndexedHeight: latest });
-    await store.close();
-    expect(await forget(dataDir)).toMatchObject({ exit: 'usage' });
-    const forgot = matching(/^Forgot the account index: [1-9][\d,]* entries\.\n$/);
-    for (const out of [forgot, 'The store has no account index: nothing to forget.\n'])
-      expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'done', out });
-    const left = await open(dataDir);
-    expect(left.accounts.coverage()).toBeUndefined();
-    expect(left.latestIndexedHeight()).toBe(latest);
-    expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
-    await left.close();
-  });
+it('forget accounts drops the index that a daemon kept, keeps every block, and has nothing to do then', async () => {
+  const dataDir = scratchDirectory();
+  const chain = accountChain(seededRandom(9), FIRST, 30);
+  const latest = FIRST + chain.length - 1;
+  const store = await begin(open(dataDir, true), FIRST);
+  await store.commit({ blocks: chain, latestIndexedHeight: latest });
+  await store.close();
+  expect(await forget(dataDir)).toMatchObject({ exit: 'usage' });
+  const forgot = matching(/^Forgot the account index: [1-9][\d,]* entries\.\n$/);
+  for (const out of [forgot, 'The store has no account index: nothing to forget.\n'])
+    expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'done', out });
+  const left = await open(dataDir);
+  expect(left.accounts.coverage()).toBeUndefined();
+  expect(left.latestIndexedHeight()).toBe(latest);
+  expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
+  await left.close();
+});
 
-  it('finds nothing in a store that has not begun, and none where there is no store', async () => {
-    const dataDir = scratchDirectory();
-    await (await open(dataDir, true)).close();
-    expect((await forget(dataDir, '--yes')).out).toContain('nothing to forget');
-    expect(await forget(scratchDirectory(), '--yes')).toMatchObject({ exit: 'storage' });
-  });
+it('forget accounts finds nothing in a store that has not begun, and none where there is no store', async () => {
+  const dataDir = scratchDirectory();
+  await (await open(dataDir, true)).close();
+  expect((await forget(dataDir, '--yes')).out).toContain('nothing to forget');
+  expect(await forget(scratchDirectory(), '--yes')).toMatchObject({ exit: 'storage' });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { runCommandLine, type Terminal } from '../../../src/cli/index.js';
 import { eventually, recordingTerminal, runInProcess, ServedChain, smallChain } from '../../support/index.js';
 
@@ -25,7 +25,6 @@ function lastPage(out: string): string[] {
   return page.replaceAll(sequences, '').split('\r\n');
 }
 
-describe('status --watch', () => {
   it('prints a line each time where there is no terminal, and a word when the daemon goes', async () => {
     const chain = await served();
     const watch = watching(chain.port, []);
@@ -117,4 +116,3 @@ describe('status --watch', () => {
     expect(lastPage(screen).join('\n')).toContain('2 heights, complete');
     expect(screen).not.toContain('at the head in');
   });
-});

@@ -31,38 +31,36 @@ const many = (count: number, name = 'c'): MadeCollection[] =>
 const idsOf = (collections: readonly MadeCollection[]) => collections.map(({ id }) => id);
 const [one, two, three] = many(3, 'named') as [MadeCollection, MadeCollection, MadeCollection];
 
-describe('asking', () => {
-  it('keeps a slot for the lowest height while calls of higher ones hang', async () => {
-    const requests = requester({ concurrency: 3 });
-    requests.request(1, [one.id]);
-    for (const [place, { id }] of many(5).entries()) requests.request(2 + place, [id]);
-    expect(a.pending).toHaveLength(3);
-    a.pending[0]!.fail('not_found');
-    await clock.settle();
-    expect(a.pending).toHaveLength(2);
-    await clock.advance(250);
-    expect(a.pending.at(-1)!.id).toBe(one.id);
-  });
+it('asking: keeps a slot for the lowest height while calls of higher ones hang', async () => {
+  const requests = requester({ concurrency: 3 });
+  requests.request(1, [one.id]);
+  for (const [place, { id }] of many(5).entries()) requests.request(2 + place, [id]);
+  expect(a.pending).toHaveLength(3);
+  a.pending[0]!.fail('not_found');
+  await clock.settle();
+  expect(a.pending).toHaveLength(2);
+  await clock.advance(250);
+  expect(a.pending.at(-1)!.id).toBe(one.id);
+});
 
-  it('asks for the lowest height first, with so many workers for each, and for no collection twice at once', async () => {
-    const [c0, c1, both, c3, c4, c5] = idsOf(many(6)) as [Identifier, ...Identifier[]];
-    const requests = requester({ concurrency: 5, workersPerHeight: 2 });
-    requests.request(2, [c0, c1!, both!]);
-    requests.request(1, [both!, c3!, c4!]);
-    requests.request(3, [c5!]);
-    expect(a.calls.map(({ id }) => id)).toEqual([c0, c1, both, c3, c5]);
-    a.calls[1]!.fail('not_found');
-    a.calls[3]!.fail('not_found');
-    await clock.settle();
-    expect(a.calls.slice(5).map(({ id }) => id)).toEqual([c4]);
-    requests.cancel(1);
-    await clock.advance(250);
-    expect(a.pending.map(({ id }) => id).toSorted()).toEqual([c0, c1, both, c5].toSorted());
-    const calls = a.calls.length;
-    requests.cancel(2);
-    await clock.advance(60_000);
-    expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
-  });
+it('asking: asks for the lowest height first, with so many workers for each, and for no collection twice at once', async () => {
+  const [c0, c1, both, c3, c4, c5] = idsOf(many(6)) as [Identifier, ...Identifier[]];
+  const requests = requester({ concurrency: 5, workersPerHeight: 2 });
+  requests.request(2, [c0, c1!, both!]);
+  requests.request(1, [both!, c3!, c4!]);
+  requests.request(3, [c5!]);
+  expect(a.calls.map(({ id }) => id)).toEqual([c0, c1, both, c3, c5]);
+  a.calls[1]!.fail('not_found');
+  a.calls[3]!.fail('not_found');
+  await clock.settle();
+  expect(a.calls.slice(5).map(({ id }) => id)).toEqual([c4]);
+  requests.cancel(1);
+  await clock.advance(250);
+  expect(a.pending.map(({ id }) => id).toSorted()).toEqual([c0, c1, both, c5].toSorted());
+  const calls = a.calls.length;
+  requests.cancel(2);
+  await clock.advance(60_000);
+  expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
 });
 
 describe('retrying', () => {
@@ -133,102 +131,98 @@ it('rate limits do not make the collection itself back off further and further',
   }
 });
 
-describe('refusing', () => {
-  it('refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
-    const nodes = new NodesInMemory<FakeNode>([a, b]);
-    a.onCall = (call) => call.answer(two.transactions);
-    b.onCall = honestOf(one);
-    requester({}, { nodes }).request(1, [one.id]);
-    await clock.advance(250);
-    expect(sink.ids).toEqual([one.id]);
-    expect(nodes.faults()).toEqual(['a:9000 lied']);
-    expect(
-      await counted(metrics, 'invalid_collections_total', { source: 'requester', reason: 'id_mismatch' }),
-    ).toBe(1);
-  });
-
-  it('counts answers that cannot be read or are too large', async () => {
-    requester().request(1, [one.id]);
-    a.pending[0]!.fail('malformed');
-    await clock.advance(250);
-    a.pending[0]!.fail('too_large');
-    await clock.advance(500);
-    a.pending[0]!.answer([Buffer.from('not a transaction')]);
-    await clock.settle();
-    expect(await counted(metrics, 'invalid_collections_total', { reason: 'malformed' })).toBe(2);
-    expect(await counted(metrics, 'invalid_collections_total', { reason: 'too_large' })).toBe(1);
-    expect(sink.received).toHaveLength(0);
-  });
-
-  it('warns once per liar, and names no id above debug', async () => {
-    a.onCall = (call) => call.answer(two.transactions);
-    const requests = requester();
-    requests.request(1, [one.id]);
-    await clock.advance(20_000);
-    const warnings = logger.of('warn');
-    expect(a.calls.length).toBeGreaterThan(3);
-    expect(warnings).toHaveLength(1);
-    expect(JSON.stringify(warnings)).not.toContain(one.id);
-    a.onCall = honestOf(one);
-    await clock.advance(10_000);
-    a.onCall = (call) => call.answer(three.transactions);
-    requests.request(2, [two.id]);
-    await clock.advance(10_000);
-    expect(logger.of('warn')).toHaveLength(2);
-  });
-
-  it('passes an error that nobody expects to the owner', async () => {
-    requester().request(1, [one.id]);
-    const bug = new TypeError('a bug');
-    a.pending[0]!.fail(bug);
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-  });
-
-  it('passes an error of the window to the owner, and none once it has stopped', async () => {
-    const bug = new TypeError('a bug in the window');
-    let fail: () => void = () => undefined;
-    window.admits = () => false;
-    window.changed = () => new Promise((_, reject) => (fail = () => reject(bug)));
-    requester().request(1, [one.id]);
-    fail();
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-    const stopped = requester();
-    stopped.request(1, [one.id]);
-    await stopped.stop();
-    fail();
-    await clock.settle();
-    expect(fatal).toEqual([bug]);
-  });
+it('refusing: refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
+  const nodes = new NodesInMemory<FakeNode>([a, b]);
+  a.onCall = (call) => call.answer(two.transactions);
+  b.onCall = honestOf(one);
+  requester({}, { nodes }).request(1, [one.id]);
+  await clock.advance(250);
+  expect(sink.ids).toEqual([one.id]);
+  expect(nodes.faults()).toEqual(['a:9000 lied']);
+  expect(
+    await counted(metrics, 'invalid_collections_total', { source: 'requester', reason: 'id_mismatch' }),
+  ).toBe(1);
 });
 
-describe('cancelling', () => {
-  it('ends a collection that is fetched in parts between any two of them', async () => {
-    const requests = requester();
-    requests.request(1, [one.id]);
-    a.pending[0]!.fail('unimplemented');
-    requests.cancel(1);
-    await clock.settle();
-    expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
-    a.unknown.add('GetFullCollectionByID');
-    requests.request(1, [one.id]);
-    a.pending[0]!.answer(one.transactionIds);
-    requests.cancel(1);
-    await clock.settle();
-    expect(sink.received).toEqual([]);
-    expect(a.calls.filter(({ method, isAborted }) => method === 'GetTransaction' && !isAborted)).toEqual([]);
-    expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
-  });
+it('refusing: counts answers that cannot be read or are too large', async () => {
+  requester().request(1, [one.id]);
+  a.pending[0]!.fail('malformed');
+  await clock.advance(250);
+  a.pending[0]!.fail('too_large');
+  await clock.advance(500);
+  a.pending[0]!.answer([Buffer.from('not a transaction')]);
+  await clock.settle();
+  expect(await counted(metrics, 'invalid_collections_total', { reason: 'malformed' })).toBe(2);
+  expect(await counted(metrics, 'invalid_collections_total', { reason: 'too_large' })).toBe(1);
+  expect(sink.received).toHaveLength(0);
+});
 
-  it('frees the slot for the next height', async () => {
-    const requests = requester({ concurrency: 1 });
-    requests.request(1, [one.id]);
-    requests.request(2, [two.id]);
-    requests.cancel(1);
-    await clock.settle();
-    expect(a.pending.map((call) => call.id)).toEqual([two.id]);
-  });
+it('refusing: warns once per liar, and names no id above debug', async () => {
+  a.onCall = (call) => call.answer(two.transactions);
+  const requests = requester();
+  requests.request(1, [one.id]);
+  await clock.advance(20_000);
+  const warnings = logger.of('warn');
+  expect(a.calls.length).toBeGreaterThan(3);
+  expect(warnings).toHaveLength(1);
+  expect(JSON.stringify(warnings)).not.toContain(one.id);
+  a.onCall = honestOf(one);
+  await clock.advance(10_000);
+  a.onCall = (call) => call.answer(three.transactions);
+  requests.request(2, [two.id]);
+  await clock.advance(10_000);
+  expect(logger.of('warn')).toHaveLength(2);
+});
+
+it('refusing: passes an error that nobody expects to the owner', async () => {
+  requester().request(1, [one.id]);
+  const bug = new TypeError('a bug');
+  a.pending[0]!.fail(bug);
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
+});
+
+it('refusing: passes an error of the window to the owner, and none once it has stopped', async () => {
+  const bug = new TypeError('a bug in the window');
+  let fail: () => void = () => undefined;
+  window.admits = () => false;
+  window.changed = () => new Promise((_, reject) => (fail = () => reject(bug)));
+  requester().request(1, [one.id]);
+  fail();
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
+  const stopped = requester();
+  stopped.request(1, [one.id]);
+  await stopped.stop();
+  fail();
+  await clock.settle();
+  expect(fatal).toEqual([bug]);
+});
+
+it('cancelling ends a collection that is fetched in parts between any two of them', async () => {
+  const requests = requester();
+  requests.request(1, [one.id]);
+  a.pending[0]!.fail('unimplemented');
+  requests.cancel(1);
+  await clock.settle();
+  expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
+  a.unknown.add('GetFullCollectionByID');
+  requests.request(1, [one.id]);
+  a.pending[0]!.answer(one.transactionIds);
+  requests.cancel(1);
+  await clock.settle();
+  expect(sink.received).toEqual([]);
+  expect(a.calls.filter(({ method, isAborted }) => method === 'GetTransaction' && !isAborted)).toEqual([]);
+  expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
+});
+
+it('cancelling frees the slot for the next height', async () => {
+  const requests = requester({ concurrency: 1 });
+  requests.request(1, [one.id]);
+  requests.request(2, [two.id]);
+  requests.cancel(1);
+  await clock.settle();
+  expect(a.pending.map((call) => call.id)).toEqual([two.id]);
 });
 
 describe('nodes without GetFullCollectionByID', () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { EndpointSlots } from '../../../src/collections/index.js';
 
 const NODE = 'a:1';
@@ -24,122 +24,120 @@ function giveBack(slots: EndpointSlots, use: Use, count = 1): void {
   for (let given = 0; given < count; given += 1) held.get(slots)![use].pop()!();
 }
 
-describe('the slots of an endpoint', () => {
-  it('are never all taken by history, and left to the live range alone while that takes them', () => {
-    const slots = new EndpointSlots({ concurrency: 8 });
-    expect(take(slots, 'history')).toBe(6);
-    expect(take(slots, 'other')).toBe(2);
-    expect(take(slots, 'lowest')).toBe(0);
-    giveBack(slots, 'history', 6);
-    expect([take(slots, 'other'), take(slots, 'lowest'), take(slots, 'history')]).toEqual([5, 1, 0]);
-    giveBack(slots, 'other');
-    expect(take(slots, 'history')).toBe(0);
-  });
+it('are never all taken by history, and left to the live range alone while that takes them', () => {
+  const slots = new EndpointSlots({ concurrency: 8 });
+  expect(take(slots, 'history')).toBe(6);
+  expect(take(slots, 'other')).toBe(2);
+  expect(take(slots, 'lowest')).toBe(0);
+  giveBack(slots, 'history', 6);
+  expect([take(slots, 'other'), take(slots, 'lowest'), take(slots, 'history')]).toEqual([5, 1, 0]);
+  giveBack(slots, 'other');
+  expect(take(slots, 'history')).toBe(0);
+});
 
-  it('are given to history by its share, one of them in any case, and to the live range all the same', async () => {
-    let share = 1;
-    const slots = new EndpointSlots({ concurrency: 8 }, { historyShare: () => share });
-    expect(take(slots, 'history')).toBe(6);
-    giveBack(slots, 'history', 6);
-    share = 0.5;
-    expect(take(slots, 'history')).toBe(3);
-    share = 0.001;
-    expect(take(slots, 'history')).toBe(0);
-    giveBack(slots, 'history', 3);
-    expect(take(slots, 'history')).toBe(1);
-    expect(take(slots, 'other')).toBe(7);
-    giveBack(slots, 'other', 7);
-    await Promise.resolve();
-    let told = 0;
-    slots.onFreed('history', () => (told += 1));
-    share = 1;
-    slots.moreForHistory();
-    await Promise.resolve();
-    expect(told).toBe(1);
-    expect(take(slots, 'history')).toBe(5);
-  });
+it('are given to history by its share, one of them in any case, and to the live range all the same', async () => {
+  let share = 1;
+  const slots = new EndpointSlots({ concurrency: 8 }, { historyShare: () => share });
+  expect(take(slots, 'history')).toBe(6);
+  giveBack(slots, 'history', 6);
+  share = 0.5;
+  expect(take(slots, 'history')).toBe(3);
+  share = 0.001;
+  expect(take(slots, 'history')).toBe(0);
+  giveBack(slots, 'history', 3);
+  expect(take(slots, 'history')).toBe(1);
+  expect(take(slots, 'other')).toBe(7);
+  giveBack(slots, 'other', 7);
+  await Promise.resolve();
+  let told = 0;
+  slots.onFreed('history', () => (told += 1));
+  share = 1;
+  slots.moreForHistory();
+  await Promise.resolve();
+  expect(told).toBe(1);
+  expect(take(slots, 'history')).toBe(5);
+});
 
-  it('go to the live range first when history gives one back', async () => {
-    const slots = new EndpointSlots({ concurrency: 4 });
-    const order: string[] = [];
-    let wanted = 2;
-    const lives: (() => void)[] = [];
-    slots.onFreed('history', () => {
-      if (slots.tryAcquire(NODE, 'history') !== undefined) order.push('history');
-    });
-    slots.onFreed('live', () => {
-      while (wanted > 0) {
-        const release = slots.tryAcquire(NODE, 'lowest');
-        if (release === undefined) return;
-        lives.push(release);
-        wanted -= 1;
-        order.push('live');
-      }
-    });
-    expect(take(slots, 'history')).toBe(3);
-    expect(take(slots, 'lowest')).toBe(1);
-    // Whoever gives a slot back would take it again at once.
-    giveBack(slots, 'history');
-    expect(slots.tryAcquire(NODE, 'history')).toBeUndefined();
-    await Promise.resolve();
-    expect(order).toEqual(['live']);
-    giveBack(slots, 'history');
-    await Promise.resolve();
-    for (const release of lives) release();
-    await Promise.resolve();
-    expect(order).toEqual(['live', 'live', 'history']);
+it('go to the live range first when history gives one back', async () => {
+  const slots = new EndpointSlots({ concurrency: 4 });
+  const order: string[] = [];
+  let wanted = 2;
+  const lives: (() => void)[] = [];
+  slots.onFreed('history', () => {
+    if (slots.tryAcquire(NODE, 'history') !== undefined) order.push('history');
   });
-
-  it('are halved where no call is answered in time, down to two, and grow with each answer', () => {
-    const slots = new EndpointSlots({ concurrency: 8 });
-    const free = (): number => {
-      const taken = take(slots, 'other') + take(slots, 'lowest');
-      giveBack(slots, 'lowest');
-      giveBack(slots, 'other', taken - 1);
-      return taken;
-    };
-    const answered = (answeredAtMs: number): void => slots.returned(NODE, 0, answeredAtMs);
-    const late = (sentAtMs: number): void => slots.returned(NODE, sentAtMs);
-    answered(10);
-    // Others were answered meanwhile: this one hung.
-    late(10);
-    expect(free()).toBe(8);
-    late(11);
-    expect(free()).toBe(4);
-    for (let times = 0; times < 8; times += 1) late(11);
-    expect(free()).toBe(2);
-    answered(20);
-    expect(free()).toBe(3);
-    for (let times = 0; times < 8; times += 1) answered(20);
-    expect(free()).toBe(8);
+  slots.onFreed('live', () => {
+    while (wanted > 0) {
+      const release = slots.tryAcquire(NODE, 'lowest');
+      if (release === undefined) return;
+      lives.push(release);
+      wanted -= 1;
+      order.push('live');
+    }
   });
+  expect(take(slots, 'history')).toBe(3);
+  expect(take(slots, 'lowest')).toBe(1);
+  // Whoever gives a slot back would take it again at once.
+  giveBack(slots, 'history');
+  expect(slots.tryAcquire(NODE, 'history')).toBeUndefined();
+  await Promise.resolve();
+  expect(order).toEqual(['live']);
+  giveBack(slots, 'history');
+  await Promise.resolve();
+  for (const release of lives) release();
+  await Promise.resolve();
+  expect(order).toEqual(['live', 'live', 'history']);
+});
 
-  it('are given back once, however often their release is called', () => {
-    const slots = new EndpointSlots({ concurrency: 4 });
-    const [first, second] = [slots.tryAcquire(NODE, 'other')!, slots.tryAcquire('b:1', 'history')!];
-    expect(slots.inUse).toBe(2);
-    for (let times = 0; times < 3; times += 1) first();
-    expect(slots.inUse).toBe(1);
-    second();
-    expect(slots.inUse).toBe(0);
-    expect(take(slots, 'other')).toBe(3);
-  });
-
-  it.each(['leaves', 'stays as history joins'])('are free when a live range that waited %s', async (fate) => {
-    const slots = new EndpointSlots({ concurrency: 4 });
-    const leave = slots.onFreed('live', () => undefined);
-    const joins = fate === 'leaves' ? slots.onFreed('history', () => undefined) : undefined;
-    take(slots, 'history');
-    take(slots, 'lowest');
-    expect(slots.isFree(NODE, 'lowest')).toBe(false);
+it('are halved where no call is answered in time, down to two, and grow with each answer', () => {
+  const slots = new EndpointSlots({ concurrency: 8 });
+  const free = (): number => {
+    const taken = take(slots, 'other') + take(slots, 'lowest');
     giveBack(slots, 'lowest');
-    if (fate === 'leaves') leave();
-    // The requester of the range of history has left, and its last call returns.
-    else giveBack(slots, 'history');
-    await Promise.resolve();
-    joins?.();
-    giveBack(slots, 'history');
-    slots.onFreed('history', () => undefined);
-    expect(slots.isFree(NODE, 'history')).toBe(true);
-  });
+    giveBack(slots, 'other', taken - 1);
+    return taken;
+  };
+  const answered = (answeredAtMs: number): void => slots.returned(NODE, 0, answeredAtMs);
+  const late = (sentAtMs: number): void => slots.returned(NODE, sentAtMs);
+  answered(10);
+  // Others were answered meanwhile: this one hung.
+  late(10);
+  expect(free()).toBe(8);
+  late(11);
+  expect(free()).toBe(4);
+  for (let times = 0; times < 8; times += 1) late(11);
+  expect(free()).toBe(2);
+  answered(20);
+  expect(free()).toBe(3);
+  for (let times = 0; times < 8; times += 1) answered(20);
+  expect(free()).toBe(8);
+});
+
+it('are given back once, however often their release is called', () => {
+  const slots = new EndpointSlots({ concurrency: 4 });
+  const [first, second] = [slots.tryAcquire(NODE, 'other')!, slots.tryAcquire('b:1', 'history')!];
+  expect(slots.inUse).toBe(2);
+  for (let times = 0; times < 3; times += 1) first();
+  expect(slots.inUse).toBe(1);
+  second();
+  expect(slots.inUse).toBe(0);
+  expect(take(slots, 'other')).toBe(3);
+});
+
+it.each(['leaves', 'stays as history joins'])('are free when a live range that waited %s', async (fate) => {
+  const slots = new EndpointSlots({ concurrency: 4 });
+  const leave = slots.onFreed('live', () => undefined);
+  const joins = fate === 'leaves' ? slots.onFreed('history', () => undefined) : undefined;
+  take(slots, 'history');
+  take(slots, 'lowest');
+  expect(slots.isFree(NODE, 'lowest')).toBe(false);
+  giveBack(slots, 'lowest');
+  if (fate === 'leaves') leave();
+  // The requester of the range of history has left, and its last call returns.
+  else giveBack(slots, 'history');
+  await Promise.resolve();
+  joins?.();
+  giveBack(slots, 'history');
+  slots.onFreed('history', () => undefined);
+  expect(slots.isFree(NODE, 'history')).toBe(true);
 });

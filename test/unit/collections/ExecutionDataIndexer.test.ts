@@ -114,44 +114,42 @@ async function following(
 const deliveredHeights = (): number[] => sink.blocks.map(({ height }) => height);
 const opened = (node: FakeNode): number[] => node.streams.map((stream) => stream.startHeight);
 
-describe('following the stream', () => {
-  it('lets others have their turn in the midst of a burst', async () => {
-    // Ten messages of 100 kB that have all arrived: three per turn, and they need no time.
-    handOut(100, 109);
-    a.onStream = (stream) => {
-      for (let height = 100; height <= 109; height += 1)
-        stream.push({ ...dataOf(height), byteLength: 100_000 });
-    };
-    start();
-    await clock.turn();
-    expect(deliveredHeights()).toEqual([100, 101, 102]);
-    expect(a.stream.pulls).toBe(3);
-    await clock.settle();
-    expect(deliveredHeights()).toHaveLength(10);
-  });
+it('following the stream: lets others have their turn in the midst of a burst', async () => {
+  // Ten messages of 100 kB that have all arrived: three per turn, and they need no time.
+  handOut(100, 109);
+  a.onStream = (stream) => {
+    for (let height = 100; height <= 109; height += 1)
+      stream.push({ ...dataOf(height), byteLength: 100_000 });
+  };
+  start();
+  await clock.turn();
+  expect(deliveredHeights()).toEqual([100, 101, 102]);
+  expect(a.stream.pulls).toBe(3);
+  await clock.settle();
+  expect(deliveredHeights()).toHaveLength(10);
+});
 
-  it('waits for a head before it opens anything', async () => {
-    ends.head = 99;
-    start();
-    await clock.advance(60_000);
-    expect(a.streams).toHaveLength(0);
-    handOut(100, 100);
-    headMoves();
-    await clock.settle();
-    expect(opened(a)).toEqual([100]);
-  });
+it('following the stream: waits for a head before it opens anything', async () => {
+  ends.head = 99;
+  start();
+  await clock.advance(60_000);
+  expect(a.streams).toHaveLength(0);
+  handOut(100, 100);
+  headMoves();
+  await clock.settle();
+  expect(opened(a)).toEqual([100]);
+});
 
-  it('never asks for height 0, which older nodes take for one that was not given', async () => {
-    ends.indexed = -1;
-    handOut(0, 0, 0);
-    handOut(1, 1);
-    start();
-    await clock.settle();
-    expect(opened(a)).toEqual([1]);
-    a.stream.push(dataOf(1));
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([1]);
-  });
+it('following the stream: never asks for height 0, which older nodes take for one that was not given', async () => {
+  ends.indexed = -1;
+  handOut(0, 0, 0);
+  handOut(1, 1);
+  start();
+  await clock.settle();
+  expect(opened(a)).toEqual([1]);
+  a.stream.push(dataOf(1));
+  await clock.settle();
+  expect(deliveredHeights()).toEqual([1]);
 });
 
 it('back-pressure passes over durable heights unread, even when their data is nonsense', async () => {
@@ -164,36 +162,37 @@ it('back-pressure passes over durable heights unread, even when their data is no
   expect(await counted(metrics, 'invalid_collections_total')).toBe(0);
 });
 
-describe('lies', () => {
-  const first =
-    (chunk: readonly Uint8Array[]) =>
-    (data: BlockExecutionData): BlockExecutionData => ({ ...data, chunks: [chunk, ...data.chunks.slice(1)] });
-  const another = makeBlock(8, 1);
-  // Which chunks there may be: test/unit/flow/collections.test.ts.
-  const cases: readonly [string, (data: BlockExecutionData) => BlockExecutionData, string][] = [
-    ['another block', (data) => ({ ...data, blockId: another.block.id }), 'wrong_block'],
-    ['a wrong body', first(another.data.chunks[0]!), 'id_mismatch'],
-    ['bytes that are no transaction', first([Buffer.from('nonsense')]), 'malformed'],
-    ['a height too high', (data) => ({ ...data, height: data.height + 1 }), 'malformed'],
-    ['a height again', (data) => ({ ...data, height: data.height - 1 }), 'malformed'],
-  ];
+const first =
+  (chunk: readonly Uint8Array[]) =>
+  (data: BlockExecutionData): BlockExecutionData => ({ ...data, chunks: [chunk, ...data.chunks.slice(1)] });
+const another = makeBlock(8, 1);
+// Which chunks there may be: test/unit/flow/collections.test.ts.
+const cases: readonly [string, (data: BlockExecutionData) => BlockExecutionData, string][] = [
+  ['another block', (data) => ({ ...data, blockId: another.block.id }), 'wrong_block'],
+  ['a wrong body', first(another.data.chunks[0]!), 'id_mismatch'],
+  ['bytes that are no transaction', first([Buffer.from('nonsense')]), 'malformed'],
+  ['a height too high', (data) => ({ ...data, height: data.height + 1 }), 'malformed'],
+  ['a height again', (data) => ({ ...data, height: data.height - 1 }), 'malformed'],
+];
 
-  it.each([
-    ['guarantees', 'id_mismatch'],
-    ['block', 'wrong_block'],
-  ] as const)('is a lie at once where our %s are certain', async (what, reason) => {
-    nodes = new NodesInMemory([a, b]);
-    handOut(100, 102, 2, (height) =>
-      what === 'block' ? { parentId: blockAt(height - 1).block.id } : { proof: new Uint8Array(1) },
-    );
-    await following(102);
-    const [, lie] = cases.find(([, , each]) => each === reason)!;
-    a.stream.push(dataOf(100), lie(dataOf(101)));
-    await clock.settle();
-    expect(nodes.faults()).toEqual(['a:9000 lied']);
-  });
+it.each([
+  ['guarantees', 'id_mismatch'],
+  ['block', 'wrong_block'],
+] as const)('a lie is one at once where our %s are certain', async (what, reason) => {
+  nodes = new NodesInMemory([a, b]);
+  handOut(100, 102, 2, (height) =>
+    what === 'block' ? { parentId: blockAt(height - 1).block.id } : { proof: new Uint8Array(1) },
+  );
+  await following(102);
+  const [, lie] = cases.find(([, , each]) => each === reason)!;
+  a.stream.push(dataOf(100), lie(dataOf(101)));
+  await clock.settle();
+  expect(nodes.faults()).toEqual(['a:9000 lied']);
+});
 
-  it.each(cases)('%s: refused, counted, held against the node, asked elsewhere', async (_, lie, reason) => {
+it.each(cases)(
+  'a lie, %s: refused, counted, held against the node, asked elsewhere',
+  async (_, lie, reason) => {
     nodes = new NodesInMemory([a, b]);
     b.onStream = serves(102);
     await following(102);
@@ -210,13 +209,14 @@ describe('lies', () => {
     expect(await counted(metrics, 'invalid_collections_total')).toBe(1);
     expect(await counted(metrics, 'invalid_collections_total', { source: 'edi', reason })).toBe(1);
     expect(await counted(metrics, 'stream_reopens_total', { stream: 'execution_data' })).toBe(1);
-  });
-});
+  },
+);
 
-describe('a stream that fails', () => {
-  const notYet = ['not_yet', 'not_found', 'below_root', 'rate_limited'] as const;
-  const refusals = [...notYet, 'invalid_argument', 'failed_precondition'] as const;
-  it.each(refusals)('is opened again after a pause when its start is refused: %s', async (kind) => {
+const notYet = ['not_yet', 'not_found', 'below_root', 'rate_limited'] as const;
+const refusals = [...notYet, 'invalid_argument', 'failed_precondition'] as const;
+it.each(refusals)(
+  'a stream that fails is opened again after a pause when its start is refused: %s',
+  async (kind) => {
     a.onStream = (stream) => stream.push(a.error(kind, METHOD));
     await following(100, 199);
     expect(nodes.reported).toEqual([]);
@@ -227,140 +227,136 @@ describe('a stream that fails', () => {
     expect(deliveredHeights()).toEqual([100]);
     // What keeps a sealed height from us is better asked by the other call.
     expect([...new Set(nodes.faults())]).toEqual(['a:9000 failing']);
-  });
+  },
+);
 
-  it('is not held against a node that we kept waiting', async () => {
-    await following(100);
-    a.stream.push(dataOf(100), a.error('deadline', METHOD));
-    await clock.advance(40_000);
-    handOut(101, 101);
-    await clock.advance(200);
-    expect(opened(a)).toEqual([100, 101]);
-    expect(nodes.reported).toEqual([]);
-  });
-
-  it('waits 10 s at most between attempts, and 200 ms again once it delivered', async () => {
-    const openedAtMs: number[] = [];
-    a.onStream = (stream) => {
-      openedAtMs.push(clock.monotonic());
-      stream.push('end');
-    };
-    await following(102, 120_000);
-    const pauses = openedAtMs.slice(1).map((atMs, place) => atMs - openedAtMs[place]!);
-    expect(pauses.slice(0, 8)).toEqual([200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
-    a.onStream = (stream) => {
-      openedAtMs.push(clock.monotonic());
-      stream.push(dataOf(stream.startHeight), 'end');
-    };
-    await clock.advance(10_200);
-    expect(openedAtMs.at(-1)! - openedAtMs.at(-2)!).toBe(200);
-  });
+it('a stream that fails is not held against a node that we kept waiting', async () => {
+  await following(100);
+  a.stream.push(dataOf(100), a.error('deadline', METHOD));
+  await clock.advance(40_000);
+  handOut(101, 101);
+  await clock.advance(200);
+  expect(opened(a)).toEqual([100, 101]);
+  expect(nodes.reported).toEqual([]);
 });
 
-describe('a stream that stands still', () => {
-  it('is opened again, elsewhere, when data is due', async () => {
-    nodes = new NodesInMemory([a, b]);
-    b.onStream = serves(101);
-    await following(101);
-    a.stream.push(dataOf(100));
-    await clock.advance(9_999);
-    expect(a.stream.isClosed).toBe(false);
-    await clock.advance(2_501 + 200);
-    expect(a.stream.isClosed).toBe(true);
-    expect(deliveredHeights()).toEqual([100, 101]);
-    expect(nodes.faults()).toEqual(['a:9000 stale']);
-    expect(
-      await counted(metrics, 'stream_reopens_total', { stream: 'execution_data', reason: 'silent' }),
-    ).toBe(1);
-  });
+it('a stream that fails waits 10 s at most between attempts, and 200 ms again once it delivered', async () => {
+  const openedAtMs: number[] = [];
+  a.onStream = (stream) => {
+    openedAtMs.push(clock.monotonic());
+    stream.push('end');
+  };
+  await following(102, 120_000);
+  const pauses = openedAtMs.slice(1).map((atMs, place) => atMs - openedAtMs[place]!);
+  expect(pauses.slice(0, 8)).toEqual([200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+  a.onStream = (stream) => {
+    openedAtMs.push(clock.monotonic());
+    stream.push(dataOf(stream.startHeight), 'end');
+  };
+  await clock.advance(10_200);
+  expect(openedAtMs.at(-1)! - openedAtMs.at(-2)!).toBe(200);
+});
 
-  it('is waited for longer where messages take long, as over a slow line', async () => {
-    const TAKES_MS = 35_000;
-    sealed = 103;
-    const push = (stream: FakeStream, height: number): void => {
-      if (height > 103) return;
-      clock.setTimer(TAKES_MS, () => {
-        stream.push(dataOf(height));
-        push(stream, height + 1);
-      });
-    };
-    a.onStream = (stream) => push(stream, stream.startHeight);
-    const { state } = await following(104, 4_000 + 4_200 + 20_400 + 40_800);
-    // The chain grows meanwhile.
-    sealed = 200;
-    await clock.advance(2.5 * TAKES_MS);
-    expect([state.troubles(), state.trouble()], 'it takes its time').toEqual([[], undefined]);
-    await clock.advance(1.5 * TAKES_MS);
-    expect(deliveredHeights()).toEqual([100, 101, 102, 103]);
-    expect(opened(a)).toEqual([100, 100, 100, 100]);
-    expect(state.trouble()).toBeUndefined();
+it('a stream that stands still is opened again, elsewhere, when data is due', async () => {
+  nodes = new NodesInMemory([a, b]);
+  b.onStream = serves(101);
+  await following(101);
+  a.stream.push(dataOf(100));
+  await clock.advance(9_999);
+  expect(a.stream.isClosed).toBe(false);
+  await clock.advance(2_501 + 200);
+  expect(a.stream.isClosed).toBe(true);
+  expect(deliveredHeights()).toEqual([100, 101]);
+  expect(nodes.faults()).toEqual(['a:9000 stale']);
+  expect(await counted(metrics, 'stream_reopens_total', { stream: 'execution_data', reason: 'silent' })).toBe(
+    1,
+  );
+});
+
+it('a stream that stands still is waited for longer where messages take long, as over a slow line', async () => {
+  const TAKES_MS = 35_000;
+  sealed = 103;
+  const push = (stream: FakeStream, height: number): void => {
+    if (height > 103) return;
+    clock.setTimer(TAKES_MS, () => {
+      stream.push(dataOf(height));
+      push(stream, height + 1);
+    });
+  };
+  a.onStream = (stream) => push(stream, stream.startHeight);
+  const { state } = await following(104, 4_000 + 4_200 + 20_400 + 40_800);
+  // The chain grows meanwhile.
+  sealed = 200;
+  await clock.advance(2.5 * TAKES_MS);
+  expect([state.troubles(), state.trouble()], 'it takes its time').toEqual([[], undefined]);
+  await clock.advance(1.5 * TAKES_MS);
+  expect(deliveredHeights()).toEqual([100, 101, 102, 103]);
+  expect(opened(a)).toEqual([100, 100, 100, 100]);
+  expect(state.trouble()).toBeUndefined();
+  await clock.advance(60_000);
+  expect(a.streams.length, 'silence for good is not borne').toBeGreaterThan(4);
+});
+
+it('a stream that stands still is left in peace while it is we who do not read', async () => {
+  a.onStream = (stream) => stream.push(dataOf(100));
+  const { state } = await following(100);
+  for (let minute = 0; minute < 60; minute += 1) {
+    sealed = 1_000 + 60 * minute;
     await clock.advance(60_000);
-    expect(a.streams.length, 'silence for good is not borne').toBeGreaterThan(4);
-  });
-
-  it('is left in peace while it is we who do not read', async () => {
-    a.onStream = (stream) => stream.push(dataOf(100));
-    const { state } = await following(100);
-    for (let minute = 0; minute < 60; minute += 1) {
-      sealed = 1_000 + 60 * minute;
-      await clock.advance(60_000);
-    }
-    expect(a.streams).toHaveLength(1);
-    handOut(101, 101);
-    await clock.settle();
-    expect(state.status().state).toBe('streaming');
-    expect(state.expects(101, WITHIN_MS)).toBe(true);
-    a.stream.push(dataOf(101));
-    await clock.settle();
-    expect(deliveredHeights()).toEqual([100, 101]);
-  });
+  }
+  expect(a.streams).toHaveLength(1);
+  handOut(101, 101);
+  await clock.settle();
+  expect(state.status().state).toBe('streaming');
+  expect(state.expects(101, WITHIN_MS)).toBe(true);
+  a.stream.push(dataOf(101));
+  await clock.settle();
+  expect(deliveredHeights()).toEqual([100, 101]);
 });
 
-describe('a stream that lags', () => {
-  it('is left for another one when it is slower than the chain grows', async () => {
-    nodes = new NodesInMemory([a, b]);
-    sealed = 500;
-    handOut(100, 200, 0);
-    start();
-    await clock.settle();
-    for (let second = 0; second < 60 && b.streams.length === 0; second += 1) {
-      sealed += 1;
-      if (second % 5 === 0) a.stream.push(dataOf(100 + second / 5));
-      await clock.advance(1_000);
-    }
-    expect(b.streams).toHaveLength(1);
-    expect(nodes.faults()).toEqual(['a:9000 stale']);
-    expect(await counted(metrics, 'stream_reopens_total', { reason: 'lagging' })).toBe(1);
-  });
+it('a stream that lags is left for another one when it is slower than the chain grows', async () => {
+  nodes = new NodesInMemory([a, b]);
+  sealed = 500;
+  handOut(100, 200, 0);
+  start();
+  await clock.settle();
+  for (let second = 0; second < 60 && b.streams.length === 0; second += 1) {
+    sealed += 1;
+    if (second % 5 === 0) a.stream.push(dataOf(100 + second / 5));
+    await clock.advance(1_000);
+  }
+  expect(b.streams).toHaveLength(1);
+  expect(nodes.faults()).toEqual(['a:9000 stale']);
+  expect(await counted(metrics, 'stream_reopens_total', { reason: 'lagging' })).toBe(1);
+});
 
-  it('hides no bug of the sink where its node serves no more', async () => {
-    sealed = 102;
-    const indexer = await following(102);
-    await expect(indexer.run(controller.signal)).rejects.toThrow('already running');
-    const error = new TypeError('a bug of the sink');
-    sink.onReceivedCollectionsForBlock = () => {
-      nodes.all = [b];
-      throw error;
-    };
-    a.stream.push(dataOf(100));
-    await clock.settle();
-    expect(bug).toBe(error);
-  });
-
-  it('is left without report where its node goes on with blocks that the next spork discarded', async () => {
-    sealed = 102;
-    await following(102);
-    a.stream.push(dataOf(100));
-    await clock.settle();
+it('a stream that lags hides no bug of the sink where its node serves no more', async () => {
+  sealed = 102;
+  const indexer = await following(102);
+  await expect(indexer.run(controller.signal)).rejects.toThrow('already running');
+  const error = new TypeError('a bug of the sink');
+  sink.onReceivedCollectionsForBlock = () => {
     nodes.all = [b];
-    b.onStream = serves(102);
-    a.stream.push({ ...dataOf(101), blockId: makeBlock(7, 0).block.id });
-    await clock.advance(200);
-    expect(opened(b)).toEqual([101]);
-    expect(deliveredHeights()).toEqual([100, 101, 102]);
-    expect(nodes.reported).toEqual([]);
-    expect(await counted(metrics, 'invalid_collections_total')).toBe(0);
-  });
+    throw error;
+  };
+  a.stream.push(dataOf(100));
+  await clock.settle();
+  expect(bug).toBe(error);
+});
+
+it('a stream that lags is left without report where its node goes on with blocks that the next spork discarded', async () => {
+  sealed = 102;
+  await following(102);
+  a.stream.push(dataOf(100));
+  await clock.settle();
+  nodes.all = [b];
+  b.onStream = serves(102);
+  a.stream.push({ ...dataOf(101), blockId: makeBlock(7, 0).block.id });
+  await clock.advance(200);
+  expect(opened(b)).toEqual([101]);
+  expect(deliveredHeights()).toEqual([100, 101, 102]);
+  expect(nodes.reported).toEqual([]);
+  expect(await counted(metrics, 'invalid_collections_total')).toBe(0);
 });
 
 it('nodes without execution data are asked again every minute, and used once they have it', async () => {
@@ -384,93 +380,90 @@ it('nodes without execution data are asked again every minute, and used once the
   expect(state.trouble()).toBeUndefined();
 });
 
-describe('what may be expected', () => {
-  it('the next heights of a fresh stream, as far as they are sealed', async () => {
-    sealed = 105;
-    const { state } = await following(101, 0, { freshMs: 2_000 });
-    a.stream.push(dataOf(100));
-    await clock.advance(2_000);
-    const expected = [99, 100, 101, 105, 106].filter((height) => state.expects(height, WITHIN_MS));
-    expect(expected).toEqual([101, 105]);
-    sealed = undefined;
-    expect(state.expects(101, WITHIN_MS)).toBe(false);
-    sealed = 105;
-    await clock.advance(1);
-    expect(state.expects(101, WITHIN_MS), 'it has gone stale').toBe(false);
-  });
-
-  it('only what the present pace brings in time', async () => {
-    const { state } = await following(140);
-    for (let height = 100; height < 130; height += 1) {
-      await clock.advance(100);
-      a.stream.push(dataOf(height));
-      await clock.settle();
-    }
-    expect([130, 134, 135].map((height) => state.expects(height, WITHIN_MS))).toEqual([true, true, false]);
-  });
+it('what may be expected the next heights of a fresh stream, as far as they are sealed', async () => {
+  sealed = 105;
+  const { state } = await following(101, 0, { freshMs: 2_000 });
+  a.stream.push(dataOf(100));
+  await clock.advance(2_000);
+  const expected = [99, 100, 101, 105, 106].filter((height) => state.expects(height, WITHIN_MS));
+  expect(expected).toEqual([101, 105]);
+  sealed = undefined;
+  expect(state.expects(101, WITHIN_MS)).toBe(false);
+  sealed = 105;
+  await clock.advance(1);
+  expect(state.expects(101, WITHIN_MS), 'it has gone stale').toBe(false);
 });
 
-describe('stopping', () => {
-  it.each<readonly [string, () => unknown]>([
-    ['while it reads', () => undefined],
-    ['while it waits for the window', () => (ends.head = 99)],
-    ['while it pauses', () => (a.onStream = (stream) => stream.push('end'))],
-    [
-      'while it reads from one that does not heed its signal',
-      () => (a.onStream = (stream) => (stream.next = () => new Promise(() => undefined))),
-    ],
-    [
-      'while no node has the feed',
-      () => (a.onStream = (stream) => stream.push(a.error('unimplemented', METHOD))),
-    ],
-  ])('ends at once %s', async (_, arrange) => {
-    arrange();
-    const { state } = await following(100);
-    controller.abort(new AbortError());
-    await running;
-    expect(bug).toBeUndefined();
-    expect(state.status()).toMatchObject({ state: 'off', node: undefined });
-    expect(state.trouble()).toContain('is not followed');
-    expect(state.troubles()).toEqual([]);
-  });
-
-  it.each([
-    ['a bug', new TypeError('a late bug')],
-    ['an error of the node, which is none', a.error('unavailable', METHOD)],
-  ])('lets %s through that shows in a stream that was left already', async (_, error) => {
-    let break_: (error: Error) => void = () => undefined;
-    a.onStream = (stream) => {
-      stream.next = () => new Promise((_, reject) => (break_ = reject));
-    };
-    await following(100, 4_100);
-    expect([a.streams.length, a.stream.isLeft]).toEqual([1, true]);
-    break_(error);
-    await clock.advance(200);
-    expect(bug).toBe(error instanceof TypeError ? error : undefined);
-  });
-});
-
-describe('the other call', () => {
-  /** The node plays this for the current call, and that for the deprecated one. */
-  function playing(current: (stream: FakeStream) => void, other: (stream: FakeStream) => void): void {
-    a.onStream = (stream) => (stream.method === METHOD ? current : other)(stream);
+it('what may be expected only what the present pace brings in time', async () => {
+  const { state } = await following(140);
+  for (let height = 100; height < 130; height += 1) {
+    await clock.advance(100);
+    a.stream.push(dataOf(height));
+    await clock.settle();
   }
+  expect([130, 134, 135].map((height) => state.expects(height, WITHIN_MS))).toEqual([true, true, false]);
+});
 
-  const faults: Readonly<Record<string, () => (BlockExecutionData | Error | 'end')[]>> = {
-    ...Object.fromEntries(
-      ([...FAILURES, 'below_root', 'rate_limited', 'deadline'] as const).map((kind) => [
-        kind,
-        () => [a.error(kind, METHOD)],
-      ]),
-    ),
-    'an end': () => ['end'],
-    silence: () => [],
-    'another block': () => [{ ...dataOf(100), blockId: dataOf(99).blockId }],
-    'chunks in another order': () => [{ ...dataOf(100), chunks: dataOf(100).chunks.toReversed() }],
-    'a height too high': () => [dataOf(101)],
+it.each<readonly [string, () => unknown]>([
+  ['while it reads', () => undefined],
+  ['while it waits for the window', () => (ends.head = 99)],
+  ['while it pauses', () => (a.onStream = (stream) => stream.push('end'))],
+  [
+    'while it reads from one that does not heed its signal',
+    () => (a.onStream = (stream) => (stream.next = () => new Promise(() => undefined))),
+  ],
+  [
+    'while no node has the feed',
+    () => (a.onStream = (stream) => stream.push(a.error('unimplemented', METHOD))),
+  ],
+])('stopping ends at once %s', async (_, arrange) => {
+  arrange();
+  const { state } = await following(100);
+  controller.abort(new AbortError());
+  await running;
+  expect(bug).toBeUndefined();
+  expect(state.status()).toMatchObject({ state: 'off', node: undefined });
+  expect(state.trouble()).toContain('is not followed');
+  expect(state.troubles()).toEqual([]);
+});
+
+it.each([
+  ['a bug', new TypeError('a late bug')],
+  ['an error of the node, which is none', a.error('unavailable', METHOD)],
+])('stopping lets %s through that shows in a stream that was left already', async (_, error) => {
+  let break_: (error: Error) => void = () => undefined;
+  a.onStream = (stream) => {
+    stream.next = () => new Promise((_, reject) => (break_ = reject));
   };
+  await following(100, 4_100);
+  expect([a.streams.length, a.stream.isLeft]).toEqual([1, true]);
+  break_(error);
+  await clock.advance(200);
+  expect(bug).toBe(error instanceof TypeError ? error : undefined);
+});
 
-  it.each(Object.entries(faults))('is taken while the first one keeps failing by %s', async (_, sent) => {
+/** The node plays this for the current call, and that for the deprecated one. */
+function playing(current: (stream: FakeStream) => void, other: (stream: FakeStream) => void): void {
+  a.onStream = (stream) => (stream.method === METHOD ? current : other)(stream);
+}
+
+const faults: Readonly<Record<string, () => (BlockExecutionData | Error | 'end')[]>> = {
+  ...Object.fromEntries(
+    ([...FAILURES, 'below_root', 'rate_limited', 'deadline'] as const).map((kind) => [
+      kind,
+      () => [a.error(kind, METHOD)],
+    ]),
+  ),
+  'an end': () => ['end'],
+  silence: () => [],
+  'another block': () => [{ ...dataOf(100), blockId: dataOf(99).blockId }],
+  'chunks in another order': () => [{ ...dataOf(100), chunks: dataOf(100).chunks.toReversed() }],
+  'a height too high': () => [dataOf(101)],
+};
+
+it.each(Object.entries(faults))(
+  'the other call is taken while the first one keeps failing by %s',
+  async (_, sent) => {
     nodes = new RecordedNodes(clock, a);
     handOut(100, 102);
     playing((stream) => stream.push(...sent()), serves(102));
@@ -480,41 +473,41 @@ describe('the other call', () => {
     expect(methodsOf(a.streams).at(-1)).toBe(DEPRECATED);
     expect(new Set(methodsOf(nodes.reported))).toEqual(new Set([METHOD]));
     expect(new Set(methodsOf(nodes.confirmed))).toEqual(new Set([DEPRECATED]));
-  });
+  },
+);
 
-  it.each([
-    ['says each height twice', 1, (height: number) => dataOf(height)],
-    ['breaks after each height', 2, () => a.error('internal', METHOD)],
-  ] as const)('is taken soon from one that %s', async (_, times, second) => {
-    nodes = new RecordedNodes(clock, a);
-    handOut(100, 105);
-    const current = ({ startHeight }: FakeStream): void =>
-      a.stream.push(dataOf(startHeight), second(startHeight));
-    playing(current, serves(105));
-    start();
-    await clock.advance(2_000);
-    expect(methodsOf(a.streams)).toEqual([...Array.from({ length: times }, () => METHOD), DEPRECATED]);
-    expect(deliveredHeights().at(-1)).toBe(105);
-  });
+it.each([
+  ['says each height twice', 1, (height: number) => dataOf(height)],
+  ['breaks after each height', 2, () => a.error('internal', METHOD)],
+] as const)('the other call is taken soon from one that %s', async (_, times, second) => {
+  nodes = new RecordedNodes(clock, a);
+  handOut(100, 105);
+  const current = ({ startHeight }: FakeStream): void =>
+    a.stream.push(dataOf(startHeight), second(startHeight));
+  playing(current, serves(105));
+  start();
+  await clock.advance(2_000);
+  expect(methodsOf(a.streams)).toEqual([...Array.from({ length: times }, () => METHOD), DEPRECATED]);
+  expect(deliveredHeights().at(-1)).toBe(105);
+});
 
-  it('that a node does not know leaves the one that it knows', async () => {
-    nodes = new RecordedNodes(clock, a);
-    handOut(100, 100);
-    let isBroken = true;
-    playing(
-      (stream) => (isBroken ? stream.push(a.error('internal', METHOD)) : serves(100)(stream)),
-      (stream) => {
-        a.unknown.add(DEPRECATED);
-        stream.push(a.error('unimplemented', DEPRECATED));
-      },
-    );
-    const { state } = start();
-    await clock.advance(1_500);
-    expect(state.status().state).not.toBe('unavailable');
-    isBroken = false;
-    await clock.advance(5_000);
-    expect(deliveredHeights()).toEqual([100]);
-  });
+it('the other call that a node does not know leaves the one that it knows', async () => {
+  nodes = new RecordedNodes(clock, a);
+  handOut(100, 100);
+  let isBroken = true;
+  playing(
+    (stream) => (isBroken ? stream.push(a.error('internal', METHOD)) : serves(100)(stream)),
+    (stream) => {
+      a.unknown.add(DEPRECATED);
+      stream.push(a.error('unimplemented', DEPRECATED));
+    },
+  );
+  const { state } = start();
+  await clock.advance(1_500);
+  expect(state.status().state).not.toBe('unavailable');
+  isBroken = false;
+  await clock.advance(5_000);
+  expect(deliveredHeights()).toEqual([100]);
 });
 
 describe('why execution data does not come', () => {
@@ -647,21 +640,22 @@ it('a node that could not be reached is asked again as soon as a new head shows 
   expect(deliveredHeights()).toEqual([100]);
 });
 
-describe('the stream of a peer', () => {
-  const PEER_METHOD = 'SubscribeIndexedBlocks';
-  /** What a peer has of a height: no system chunk. */
-  const bodiesOf = (height: number): BlockExecutionData => {
-    const data = dataOf(height);
-    const chunks = data.chunks.slice(0, blockAt(height).block.collectionIds.length);
-    return { ...data, chunks, isWithoutSystem: true };
-  };
+const PEER_METHOD = 'SubscribeIndexedBlocks';
+/** What a peer has of a height: no system chunk. */
+const bodiesOf = (height: number): BlockExecutionData => {
+  const data = dataOf(height);
+  const chunks = data.chunks.slice(0, blockAt(height).block.collectionIds.length);
+  return { ...data, chunks, isWithoutSystem: true };
+};
 
-  it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionData]>([
-    ['another height', 'malformed', (data) => ({ ...data, height: data.height + 1 })],
-    ['another block', 'wrong_block', (data) => ({ ...data, blockId: bodiesOf(101).blockId })],
-    ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
-    ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
-  ])('that gives %s is refused, counted, named, and asked again after a pause', async (_, reason, lie) => {
+it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionData]>([
+  ['another height', 'malformed', (data) => ({ ...data, height: data.height + 1 })],
+  ['another block', 'wrong_block', (data) => ({ ...data, blockId: bodiesOf(101).blockId })],
+  ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
+  ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
+])(
+  'the stream of a peer that gives %s is refused, counted, named, and asked again after a pause',
+  async (_, reason, lie) => {
     const { state } = await following(101, 0, { stream: PEER });
     a.stream.push(lie(bodiesOf(100)));
     await clock.settle();
@@ -672,14 +666,14 @@ describe('the stream of a peer', () => {
     expect(opened(a)).toEqual([100]);
     await clock.advance(500);
     expect(opened(a)).toEqual([100, 100]);
-  });
+  },
+);
 
-  it('that begins above the next height is not asked below it', async () => {
-    const where = { node: a.name, method: PEER_METHOD } as const;
-    const said = 'height 100 is below the first indexed height 500';
-    a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
-    const { state } = await following(100, 30_000, { stream: PEER });
-    expect(opened(a)).toEqual([100]);
-    expect(state.trouble()).toBe('a:9000 has no blocks below 500');
-  });
+it('the stream of a peer that begins above the next height is not asked below it', async () => {
+  const where = { node: a.name, method: PEER_METHOD } as const;
+  const said = 'height 100 is below the first indexed height 500';
+  a.onStream = (stream) => stream.push(new UpstreamError('invalid_argument', where, said));
+  const { state } = await following(100, 30_000, { stream: PEER });
+  expect(opened(a)).toEqual([100]);
+  expect(state.trouble()).toBe('a:9000 has no blocks below 500');
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { MissingCollectionQueue } from '../../../src/collections/index.js';
 import { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
 import { block, id, received } from './meetingHarness.js';
@@ -10,48 +10,46 @@ function queue(maxHeights = 4): MissingCollectionQueue {
   return new MissingCollectionQueue(windowOf(Infinity, { heights: maxHeights }));
 }
 
-describe('MissingCollectionQueue', () => {
-  it('knows the lowest height that an id belongs to, as its block or as a collection, received or not', () => {
-    const mcq = queue();
-    mcq.enqueueMissingCollections(block(2, ['a', 'b']), 0, nothing);
-    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
-    mcq.onReceivedCollection(received('b', 'edi'));
-    expect(mcq.naming(id('a'))).toEqual({ kind: 'collection', height: 1 });
-    expect(mcq.naming(id('b'))).toEqual({ kind: 'collection', height: 2 });
-    expect(mcq.naming(block(2, []).id)).toEqual({ kind: 'block', height: 2 });
-    expect(mcq.naming(id('c'))).toBeUndefined();
-  });
+it('knows the lowest height that an id belongs to, as its block or as a collection, received or not', () => {
+  const mcq = queue();
+  mcq.enqueueMissingCollections(block(2, ['a', 'b']), 0, nothing);
+  mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
+  mcq.onReceivedCollection(received('b', 'edi'));
+  expect(mcq.naming(id('a'))).toEqual({ kind: 'collection', height: 1 });
+  expect(mcq.naming(id('b'))).toEqual({ kind: 'collection', height: 2 });
+  expect(mcq.naming(block(2, []).id)).toEqual({ kind: 'block', height: 2 });
+  expect(mcq.naming(id('c'))).toBeUndefined();
+});
 
-  it('remembers the ids of one window of durable heights and no more', () => {
-    const mcq = queue(2);
-    for (const height of [1, 2, 3]) {
-      mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
-      mcq.onReceivedCollection(received(`c${height}`, 'requester'));
-      mcq.onIndexedForBlock(mcq.get(height)!);
-    }
-    const decisions = [1, 2, 3].map((h) => mcq.onReceivedCollection(received(`c${h}`, 'edi')).decision);
-    expect(decisions).toEqual(['unsolicited', 'duplicate', 'duplicate']);
-  });
+it('remembers the ids of one window of durable heights and no more', () => {
+  const mcq = queue(2);
+  for (const height of [1, 2, 3]) {
+    mcq.enqueueMissingCollections(block(height, [`c${height}`]), 0, nothing);
+    mcq.onReceivedCollection(received(`c${height}`, 'requester'));
+    mcq.onIndexedForBlock(mcq.get(height)!);
+  }
+  const decisions = [1, 2, 3].map((h) => mcq.onReceivedCollection(received(`c${h}`, 'edi')).decision);
+  expect(decisions).toEqual(['unsolicited', 'duplicate', 'duplicate']);
+});
 
-  it('queues the linked block of a height and no other, and replaces none that is not there', () => {
-    const window = windowOf(Infinity, { heights: 4 });
-    const mcq = new MissingCollectionQueue(window);
-    window.link(block(1, ['a']));
-    expect(() => mcq.enqueueMissingCollections(block(1, ['b'], 'other'), 0, nothing)).toThrow(
-      'other than the linked one',
-    );
-    expect(mcq.replaceBlock(block(1, ['b'], 'other'))?.status).toBe('linked');
-    expect(mcq.replaceBlock(block(2, []))).toBeUndefined();
-  });
+it('queues the linked block of a height and no other, and replaces none that is not there', () => {
+  const window = windowOf(Infinity, { heights: 4 });
+  const mcq = new MissingCollectionQueue(window);
+  window.link(block(1, ['a']));
+  expect(() => mcq.enqueueMissingCollections(block(1, ['b'], 'other'), 0, nothing)).toThrow(
+    'other than the linked one',
+  );
+  expect(mcq.replaceBlock(block(1, ['b'], 'other'))?.status).toBe('linked');
+  expect(mcq.replaceBlock(block(2, []))).toBeUndefined();
+});
 
-  it('holds its bounds, and lets no incomplete or unknown height go as indexed', () => {
-    const mcq = queue(2);
-    mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
-    expect(() => mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing)).toThrow('queued twice');
-    mcq.enqueueMissingCollections(block(2, ['b']), 0, nothing);
-    expect(() => mcq.enqueueMissingCollections(block(3, ['c']), 0, nothing)).toThrow('one too many');
-    expect(() => mcq.onIndexedForBlock(mcq.get(1)!)).toThrow('before it was complete');
-    expect(() => mcq.onIndexedForBlock(new HeightRecord(block(2, [])))).toThrow('before it was complete');
-    expect(() => mcq.get(1)!.collections()).toThrow('still lacks');
-  });
+it('holds its bounds, and lets no incomplete or unknown height go as indexed', () => {
+  const mcq = queue(2);
+  mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing);
+  expect(() => mcq.enqueueMissingCollections(block(1, ['a']), 0, nothing)).toThrow('queued twice');
+  mcq.enqueueMissingCollections(block(2, ['b']), 0, nothing);
+  expect(() => mcq.enqueueMissingCollections(block(3, ['c']), 0, nothing)).toThrow('one too many');
+  expect(() => mcq.onIndexedForBlock(mcq.get(1)!)).toThrow('before it was complete');
+  expect(() => mcq.onIndexedForBlock(new HeightRecord(block(2, [])))).toThrow('before it was complete');
+  expect(() => mcq.get(1)!.collections()).toThrow('still lacks');
 });

@@ -85,109 +85,103 @@ describe.each(FAULTS)('a call that is answered with %s for good', (_, fault) => 
   });
 });
 
-describe('another way', () => {
-  it('is tried once the first failed twice, and what failed is tried again later, one call at a time', async () => {
-    let isBroken = true;
-    const { requests, calls } = asking({
-      'a:9000': (call) => {
-        if (call.method === FULL && isBroken) call.fail('internal');
-        else clock.setTimer(20, () => honest(call));
-      },
-    });
-    requests.request(1, [one.id]);
-    await clock.advanceUntil(() => sink.ids.length === 1);
-    expect(methodsOf(calls())).toEqual([FULL, FULL, LIGHT, 'GetTransaction', 'GetTransaction']);
-    expect(methodsOf(nodes.reported)).toEqual([FULL, FULL]);
-    expect(methodsOf(nodes.confirmed)).toEqual([LIGHT]);
-    await clock.advance(10_000);
-    const before = calls().length;
-    for (const [place, { id }] of made.slice(1, 5).entries()) requests.request(2 + place, [id]);
-    await clock.settle();
-    expect(methodsOf(calls().slice(before)).filter((method) => method === FULL)).toHaveLength(1);
-    await clock.advanceUntil(() => sink.ids.length === 5);
-    isBroken = false;
-    await clock.advance(20_000);
-    const again = calls().length;
-    requests.request(10, [made[10]!.id]);
-    await clock.advance(100);
-    requests.request(11, [made[11]!.id]);
-    await clock.advance(100);
-    expect(methodsOf(calls().slice(again))).toEqual([FULL, FULL]);
+it('another way is tried once the first failed twice, and what failed is tried again later, one call at a time', async () => {
+  let isBroken = true;
+  const { requests, calls } = asking({
+    'a:9000': (call) => {
+      if (call.method === FULL && isBroken) call.fail('internal');
+      else clock.setTimer(20, () => honest(call));
+    },
   });
-
-  it('is never tried for a rate limit, which is not evaded at the same node', async () => {
-    const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('rate_limited')) });
-    requests.request(HEAD, [one.id]);
-    await clock.advance(60_000);
-    expect(new Set(methodsOf(calls()))).toEqual(new Set([FULL]));
-  });
-
-  it('counts a transaction that fails against the light collection', async () => {
-    const { requests } = asking({
-      'a:9000': (call) => {
-        if (call.method === LIGHT) honest(call);
-        else call.fail('internal');
-      },
-    });
-    requests.request(1, [one.id]);
-    await clock.advance(4_000);
-    expect(methodsOf(nodes.reported).slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
-    const [failures] = [...requests.trail(one.id)!.failures!.values()];
-    expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.reported.length });
-  });
-
-  it('is reported on the call that denied what the other one gave', async () => {
-    const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('not_found')) });
-    for (const [place, { id }] of made.slice(0, 3).entries()) requests.request(1 + place, [id]);
-    await clock.advanceUntil(() => sink.ids.length === 3, WITHIN_MS);
-    expect(nodes.faults()).toEqual(Array(3).fill('a:9000 failing'));
-    expect(methodsOf(nodes.reported)).toEqual(Array(3).fill(FULL));
-    const before = calls().length;
-    requests.request(5, [made[5]!.id]);
-    await clock.settle();
-    expect(calls()[before]?.method).toBe(LIGHT);
-    expect(sink.ids).toHaveLength(4);
-  });
+  requests.request(1, [one.id]);
+  await clock.advanceUntil(() => sink.ids.length === 1);
+  expect(methodsOf(calls())).toEqual([FULL, FULL, LIGHT, 'GetTransaction', 'GetTransaction']);
+  expect(methodsOf(nodes.reported)).toEqual([FULL, FULL]);
+  expect(methodsOf(nodes.confirmed)).toEqual([LIGHT]);
+  await clock.advance(10_000);
+  const before = calls().length;
+  for (const [place, { id }] of made.slice(1, 5).entries()) requests.request(2 + place, [id]);
+  await clock.settle();
+  expect(methodsOf(calls().slice(before)).filter((method) => method === FULL)).toHaveLength(1);
+  await clock.advanceUntil(() => sink.ids.length === 5);
+  isBroken = false;
+  await clock.advance(20_000);
+  const again = calls().length;
+  requests.request(10, [made[10]!.id]);
+  await clock.advance(100);
+  requests.request(11, [made[11]!.id]);
+  await clock.advance(100);
+  expect(methodsOf(calls().slice(again))).toEqual([FULL, FULL]);
 });
 
-describe('a silent call', () => {
-  it('is left after 4 s while there is another way, and has its whole time when there is none', async () => {
-    const { requests, calls } = asking({ 'a:9000': () => undefined });
-    requests.request(HEAD, [one.id]);
-    await clock.advance(60_000);
-    expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([
-      4_000,
-      ...Array<number>(calls().length - 1).fill(10_000),
-    ]);
-    expect(methodsOf(calls())).toContain(LIGHT);
-    expect(nodes.faults()[0]).toBe('a:9000 stale');
-  });
+it('another way is never tried for a rate limit, which is not evaded at the same node', async () => {
+  const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('rate_limited')) });
+  requests.request(HEAD, [one.id]);
+  await clock.advance(60_000);
+  expect(new Set(methodsOf(calls()))).toEqual(new Set([FULL]));
+});
 
-  it('is never waited for longer than the deadline that was set', () => {
-    const { requests, calls } = asking({ 'a:9000': () => undefined }, { timeoutMs: 1_500 });
-    requests.request(HEAD, [one.id]);
-    expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([1_500]);
+it('another way counts a transaction that fails against the light collection', async () => {
+  const { requests } = asking({
+    'a:9000': (call) => {
+      if (call.method === LIGHT) honest(call);
+      else call.fail('internal');
+    },
   });
+  requests.request(1, [one.id]);
+  await clock.advance(4_000);
+  expect(methodsOf(nodes.reported).slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
+  const [failures] = [...requests.trail(one.id)!.failures!.values()];
+  expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.reported.length });
+});
 
-  it('is given more time by a node that answers, slowly', async () => {
-    const { requests, calls } = asking({
-      'a:9000': (call) => void clock.setTimer(3_500, () => honest(call)),
-    });
-    requests.request(1, [one.id]);
-    await clock.advance(3_500);
-    expect(sink.ids).toEqual([one.id]);
-    requests.request(2, [two.id]);
-    expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([4_000, 7_000]);
-  });
+it('another way is reported on the call that denied what the other one gave', async () => {
+  const { requests, calls } = asking({ 'a:9000': broken(FULL, failing('not_found')) });
+  for (const [place, { id }] of made.slice(0, 3).entries()) requests.request(1 + place, [id]);
+  await clock.advanceUntil(() => sink.ids.length === 3, WITHIN_MS);
+  expect(nodes.faults()).toEqual(Array(3).fill('a:9000 failing'));
+  expect(methodsOf(nodes.reported)).toEqual(Array(3).fill(FULL));
+  const before = calls().length;
+  requests.request(5, [made[5]!.id]);
+  await clock.settle();
+  expect(calls()[before]?.method).toBe(LIGHT);
+  expect(sink.ids).toHaveLength(4);
+});
 
-  it('is told of while it lasts', async () => {
-    const { requests } = asking({ 'a:9000': () => undefined });
-    await clock.advance(500);
-    requests.request(HEAD, [one.id]);
-    expect(requests.trail(one.id)).toMatchObject({
-      ...{ isUnderWay: true, askedAtMs: 500, lastNode: 'a:9000', lastWay: FULL },
-    });
-    await clock.advance(4_001);
-    expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });
+it('a silent call is left after 4 s while there is another way, and has its whole time when there is none', async () => {
+  const { requests, calls } = asking({ 'a:9000': () => undefined });
+  requests.request(HEAD, [one.id]);
+  await clock.advance(60_000);
+  expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([
+    4_000,
+    ...Array<number>(calls().length - 1).fill(10_000),
+  ]);
+  expect(methodsOf(calls())).toContain(LIGHT);
+  expect(nodes.faults()[0]).toBe('a:9000 stale');
+});
+
+it('a silent call is never waited for longer than the deadline that was set', () => {
+  const { requests, calls } = asking({ 'a:9000': () => undefined }, { timeoutMs: 1_500 });
+  requests.request(HEAD, [one.id]);
+  expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([1_500]);
+});
+
+it('a silent call is given more time by a node that answers, slowly', async () => {
+  const { requests, calls } = asking({ 'a:9000': (call) => void clock.setTimer(3_500, () => honest(call)) });
+  requests.request(1, [one.id]);
+  await clock.advance(3_500);
+  expect(sink.ids).toEqual([one.id]);
+  requests.request(2, [two.id]);
+  expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([4_000, 7_000]);
+});
+
+it('a silent call is told of while it lasts', async () => {
+  const { requests } = asking({ 'a:9000': () => undefined });
+  await clock.advance(500);
+  requests.request(HEAD, [one.id]);
+  expect(requests.trail(one.id)).toMatchObject({
+    ...{ isUnderWay: true, askedAtMs: 500, lastNode: 'a:9000', lastWay: FULL },
   });
+  await clock.advance(4_001);
+  expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });
 });

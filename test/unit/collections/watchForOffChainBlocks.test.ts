@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { expect, it, onTestFinished } from 'vitest';
 import { MissingCollectionQueue, watchForOffChainBlocks } from '../../../src/collections/index.js';
 import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
 import { VirtualClock, windowOf } from '../../support/index.js';
@@ -51,44 +51,42 @@ const regiven = (held: FinalizedBlock): FinalizedBlock => ({ ...held, collection
 const proven = (held: FinalizedBlock): FinalizedBlock => ({ ...regiven(held), proof: Buffer.of(1) });
 const another = (held: FinalizedBlock): FinalizedBlock => ({ ...held, id: id('another block') });
 
-describe('watchForOffChainBlocks', () => {
-  it('leaves a block alone whose collections are only late, however old it is', async () => {
-    const { asked, clock, notFound } = watching(() => ({}));
-    notFound.set(id('of 1'), 2);
-    notFound.set(id('of 2'), 9);
-    await clock.advance(600_000);
-    expect(asked).toEqual([]);
-  });
+it('leaves a block alone whose collections are only late, however old it is', async () => {
+  const { asked, clock, notFound } = watching(() => ({}));
+  notFound.set(id('of 1'), 2);
+  notFound.set(id('of 2'), 9);
+  await clock.advance(600_000);
+  expect(asked).toEqual([]);
+});
 
-  it('asks about the lowest block whose collection no node has: not at once, and ever more slowly', async () => {
-    const { asked, clock, notFound, offChain } = watching((held) => ({ 'a:9000': held, 'b:9000': held }));
-    notFound.set(id('of 1'), 3);
-    await clock.advance(4_000);
-    expect(asked).toEqual([]);
-    await clock.advance(60_000);
-    expect(new Set(asked.map(({ height }) => height))).toEqual(new Set([1]));
-    const pauses = asked.slice(1).map(({ atMs }, index) => atMs - (asked[index]?.atMs ?? 0));
-    expect(pauses).toEqual([...pauses].sort((left, right) => left - right));
-    expect(pauses.at(-1)).toBeLessThanOrEqual(31_000);
-    expect(offChain).toEqual([]);
-  });
+it('asks about the lowest block whose collection no node has: not at once, and ever more slowly', async () => {
+  const { asked, clock, notFound, offChain } = watching((held) => ({ 'a:9000': held, 'b:9000': held }));
+  notFound.set(id('of 1'), 3);
+  await clock.advance(4_000);
+  expect(asked).toEqual([]);
+  await clock.advance(60_000);
+  expect(new Set(asked.map(({ height }) => height))).toEqual(new Set([1]));
+  const pauses = asked.slice(1).map(({ atMs }, index) => atMs - (asked[index]?.atMs ?? 0));
+  expect(pauses).toEqual([...pauses].sort((left, right) => left - right));
+  expect(pauses.at(-1)).toBeLessThanOrEqual(31_000);
+  expect(offChain).toEqual([]);
+});
 
-  it.each<[string, Readonly<Record<string, (held: FinalizedBlock) => FinalizedBlock>>, boolean]>([
-    ['its blockSource has another one now', { 'a:9000': another }, true],
-    ['its blockSource has other guarantees in it now', { 'a:9000': regiven }, true],
-    ['others have the same other guarantees in it', { 'b:9000': regiven, 'c:9000': regiven }, true],
-    ['one other proves other guarantees in it', { 'b:9000': proven, 'c:9000': (held) => held }, true],
-    ['one other has other guarantees in it', { 'b:9000': regiven }, false],
-    ['two others have the same other one', { 'b:9000': another, 'c:9000': another }, true],
-    ['one other has another one', { 'b:9000': another }, false],
-    ['the nodes are divided', { 'b:9000': another, 'c:9000': (held) => held }, false],
-    ['nobody answers', {}, false],
-  ])('where %s', async (_, nodes, isRefuted) => {
-    const { clock, notFound, offChain } = watching((held) =>
-      Object.fromEntries(Object.entries(nodes).map(([name, answer]) => [name, answer(held)])),
-    );
-    notFound.set(id('of 1'), 3);
-    await clock.advance(6_500);
-    expect(offChain).toEqual(isRefuted ? [1] : []);
-  });
+it.each<[string, Readonly<Record<string, (held: FinalizedBlock) => FinalizedBlock>>, boolean]>([
+  ['its blockSource has another one now', { 'a:9000': another }, true],
+  ['its blockSource has other guarantees in it now', { 'a:9000': regiven }, true],
+  ['others have the same other guarantees in it', { 'b:9000': regiven, 'c:9000': regiven }, true],
+  ['one other proves other guarantees in it', { 'b:9000': proven, 'c:9000': (held) => held }, true],
+  ['one other has other guarantees in it', { 'b:9000': regiven }, false],
+  ['two others have the same other one', { 'b:9000': another, 'c:9000': another }, true],
+  ['one other has another one', { 'b:9000': another }, false],
+  ['the nodes are divided', { 'b:9000': another, 'c:9000': (held) => held }, false],
+  ['nobody answers', {}, false],
+])('where %s', async (_, nodes, isRefuted) => {
+  const { clock, notFound, offChain } = watching((held) =>
+    Object.fromEntries(Object.entries(nodes).map(([name, answer]) => [name, answer(held)])),
+  );
+  notFound.set(id('of 1'), 3);
+  await clock.advance(6_500);
+  expect(offChain).toEqual(isRefuted ? [1] : []);
 });

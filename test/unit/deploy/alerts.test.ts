@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { allReadinessCodes } from '../../../src/observability/index.js';
 import { alertRules } from '../../support/alertRules.js';
@@ -24,8 +24,9 @@ function headingsOf(page: string): readonly string[] {
   return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) => heading);
 }
 
-describe('the alert rules', () => {
-  it.each(rules.map((rule) => [rule.alert, rule] as const))('%s asks for metrics that exist', (_, rule) => {
+it.each(rules.map((rule) => [rule.alert, rule] as const))(
+  'the alert rules %s asks for metrics that exist',
+  (_, rule) => {
     const selectors = selectorsIn(rule.expr);
     expect(selectors.length).toBeGreaterThan(0);
     for (const { metric, matchers } of selectors) {
@@ -33,40 +34,40 @@ describe('the alert rules', () => {
       expect(labels, metric).toBeDefined();
       for (const { label } of matchers) expect(labels, `${metric}{${label}}`).toContain(label);
     }
-  });
+  },
+);
 
-  it.each(rules.map((rule) => [rule.alert, rule] as const))(
-    '%s says what is wrong, and where to read on',
-    (name, { annotations, labels }) => {
-      expect(name).toMatch(/^FlowIndexer[A-Z]/);
-      expect(['critical', 'warning']).toContain(labels['severity']);
-      expect(annotations['summary']).toBeTruthy();
-      expect(annotations['description']?.length).toBeGreaterThan(20);
-      const [page = '', anchor] = annotations['runbook_url']?.split('#') ?? [];
-      expect(headingsOf(page).map(anchorOf)).toContain(anchor);
-      expect(anchor).toBe(name.toLowerCase());
-    },
-  );
+it.each(rules.map((rule) => [rule.alert, rule] as const))(
+  'the alert rules %s says what is wrong, and where to read on',
+  (name, { annotations, labels }) => {
+    expect(name).toMatch(/^FlowIndexer[A-Z]/);
+    expect(['critical', 'warning']).toContain(labels['severity']);
+    expect(annotations['summary']).toBeTruthy();
+    expect(annotations['description']?.length).toBeGreaterThan(20);
+    const [page = '', anchor] = annotations['runbook_url']?.split('#') ?? [];
+    expect(headingsOf(page).map(anchorOf)).toContain(anchor);
+    expect(anchor).toBe(name.toLowerCase());
+  },
+);
 
-  it('have one for each code of /readyz, and for no other', () => {
-    const codes = rules
-      .flatMap(({ expr }) => selectorsIn(expr))
-      .filter(({ metric }) => metric === 'flow_collection_indexer_not_ready')
-      .flatMap(({ matchers }) => matchers.filter(({ label }) => label === 'code').map(({ value }) => value));
-    expect(codes.toSorted()).toEqual([...allReadinessCodes].toSorted());
-  });
+it('the alert rules have one for each code of /readyz, and for no other', () => {
+  const codes = rules
+    .flatMap(({ expr }) => selectorsIn(expr))
+    .filter(({ metric }) => metric === 'flow_collection_indexer_not_ready')
+    .flatMap(({ matchers }) => matchers.filter(({ label }) => label === 'code').map(({ value }) => value));
+  expect(codes.toSorted()).toEqual([...allReadinessCodes].toSorted());
+});
 
-  it('are each tested to fire, and not to fire', () => {
-    const { tests } = parse(readFileSync(join(root, 'deploy/prometheus/alerts.test.yml'), 'utf8')) as {
-      tests: { promql_expr_test: { expr: string; exp_samples: unknown[] }[] }[];
-    };
-    const looks = tests.flatMap(({ promql_expr_test }) => promql_expr_test);
-    for (const { alert } of rules) {
-      const its = looks.filter(({ expr }) => expr === `ALERTS{alertname="${alert}", alertstate="firing"}`);
-      const fires = new Set(its.map(({ exp_samples }) => exp_samples.length > 0));
-      expect(fires, alert).toEqual(new Set([true, false]));
-    }
-  });
+it('the alert rules are each tested to fire, and not to fire', () => {
+  const { tests } = parse(readFileSync(join(root, 'deploy/prometheus/alerts.test.yml'), 'utf8')) as {
+    tests: { promql_expr_test: { expr: string; exp_samples: unknown[] }[] }[];
+  };
+  const looks = tests.flatMap(({ promql_expr_test }) => promql_expr_test);
+  for (const { alert } of rules) {
+    const its = looks.filter(({ expr }) => expr === `ALERTS{alertname="${alert}", alertstate="firing"}`);
+    const fires = new Set(its.map(({ exp_samples }) => exp_samples.length > 0));
+    expect(fires, alert).toEqual(new Set([true, false]));
+  }
 });
 
 it('the runbook has no section for an alert that there is not', () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { EveryMetric } from '../../support/everyMetric.js';
 import { panelsOf, readDashboard } from '../../support/dashboard.js';
 import { selectorsIn } from '../../support/promql.js';
@@ -9,47 +9,45 @@ const every = new EveryMetric();
 const selectors = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => selectorsIn(expr)));
 
 /** That it is what the script makes: `npm run docs:check`. */
-describe('the dashboard', () => {
-  it('has every metric of a daemon on it', () => {
-    const shown = new Set(selectors.map(({ metric }) => every.family(metric)));
-    expect(every.names.filter((name) => !shown.has(name))).toEqual([]);
-  });
+it('has every metric of a daemon on it', () => {
+  const shown = new Set(selectors.map(({ metric }) => every.family(metric)));
+  expect(every.names.filter((name) => !shown.has(name))).toEqual([]);
+});
 
-  it('asks for metrics that there are, of the chosen instances', () => {
-    for (const { metric, matchers } of selectors) {
-      if (metric === 'ALERTS') continue;
-      const labels = metric === 'up' ? ['job', 'instance'] : every.labelsOf(metric);
-      expect(labels, metric).toBeDefined();
-      for (const { label } of matchers) expect(labels, `${metric}{${label}}`).toContain(label);
-      expect(matchers, metric).toContainEqual({ label: 'instance', operator: '=~', value: '$instance' });
-    }
-  });
+it('asks for metrics that there are, of the chosen instances', () => {
+  for (const { metric, matchers } of selectors) {
+    if (metric === 'ALERTS') continue;
+    const labels = metric === 'up' ? ['job', 'instance'] : every.labelsOf(metric);
+    expect(labels, metric).toBeDefined();
+    for (const { label } of matchers) expect(labels, `${metric}{${label}}`).toContain(label);
+    expect(matchers, metric).toContainEqual({ label: 'instance', operator: '=~', value: '$instance' });
+  }
+});
 
-  it('names each series by labels that the query keeps', () => {
-    for (const { title, targets } of panels) {
-      for (const { expr, legendFormat } of targets) {
-        const kept = new Set(selectorsIn(expr).flatMap(({ metric }) => every.labelsOf(metric) ?? []));
-        const summed = /^(?:sum|max) by \(([^)]*)\)/.exec(expr)?.[1]?.split(', ');
-        for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
-          if (summed !== undefined) expect(summed, `${title}: ${legendFormat}`).toContain(label);
-          else if (!expr.includes('ALERTS') && !expr.startsWith('up'))
-            expect([...kept], title).toContain(label);
-        }
+it('names each series by labels that the query keeps', () => {
+  for (const { title, targets } of panels) {
+    for (const { expr, legendFormat } of targets) {
+      const kept = new Set(selectorsIn(expr).flatMap(({ metric }) => every.labelsOf(metric) ?? []));
+      const summed = /^(?:sum|max) by \(([^)]*)\)/.exec(expr)?.[1]?.split(', ');
+      for (const [, label = ''] of legendFormat.matchAll(/\{\{(\w+)\}\}/g)) {
+        if (summed !== undefined) expect(summed, `${title}: ${legendFormat}`).toContain(label);
+        else if (!expr.includes('ALERTS') && !expr.startsWith('up'))
+          expect([...kept], title).toContain(label);
       }
     }
-  });
+  }
+});
 
-  it('explains each panel, draws none over another, and knows each by an id of its own', () => {
-    for (const { description, targets, title, type } of panels) {
-      expect(description, title).toBeTruthy();
-      expect(targets.length, title).toBeGreaterThan(0);
-      expect(['stat', 'timeseries', 'state-timeline'], title).toContain(type);
-    }
-    const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
-      expect(x + w).toBeLessThanOrEqual(24);
-      return Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`);
-    });
-    expect(new Set(cells).size).toBe(cells.length);
-    expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
+it('explains each panel, draws none over another, and knows each by an id of its own', () => {
+  for (const { description, targets, title, type } of panels) {
+    expect(description, title).toBeTruthy();
+    expect(targets.length, title).toBeGreaterThan(0);
+    expect(['stat', 'timeseries', 'state-timeline'], title).toContain(type);
+  }
+  const cells = dashboard.panels.flatMap(({ gridPos: { x, y, w, h } }) => {
+    expect(x + w).toBeLessThanOrEqual(24);
+    return Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`);
   });
+  expect(new Set(cells).size).toBe(cells.length);
+  expect(new Set(dashboard.panels.map(({ id }) => id)).size).toBe(dashboard.panels.length);
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Chain, ChainGenerator, collectionLagMs } from '../../../src/devnet/index.js';
 import { DevnetNode, resolveNodeOptions, UnaryCalls } from '../../../src/devnet/index.js';
 import type { DevnetMethod, DevnetOptions, FaultRule } from '../../../src/devnet/index.js';
@@ -64,48 +64,46 @@ it('limits holds each method to its rate, all callers together', async () => {
   expect([await block(), await block()]).toEqual(['OK', limited]);
 });
 
-describe('scripted faults', () => {
-  const failing: FaultRule = { method: 'GetBlockByHeight', fault: 'error', code: 'UNAVAILABLE' };
+const failing: FaultRule = { method: 'GetBlockByHeight', fault: 'error', code: 'UNAVAILABLE' };
 
-  /** A letter for each call: answered or struck. */
-  async function outcomes(rule: FaultRule, heights: readonly number[]): Promise<string> {
-    const { calls } = makeNode({ faults: [rule] });
-    let results = '';
-    for (const height of heights)
-      results += (await ask(calls, 'GetBlockByHeight', byHeight(height))) === 'OK' ? 'a' : 's';
-    return results;
-  }
+/** A letter for each call: answered or struck. */
+async function outcomes(rule: FaultRule, heights: readonly number[]): Promise<string> {
+  const { calls } = makeNode({ faults: [rule] });
+  let results = '';
+  for (const height of heights)
+    results += (await ask(calls, 'GetBlockByHeight', byHeight(height))) === 'OK' ? 'a' : 's';
+  return results;
+}
 
-  it('strike every n-th time, after some, and only so often', async () => {
-    const asked = [1, 2, 3, 4, 5, 6, 7];
-    expect(await outcomes({ ...failing, every: 3 }, asked)).toBe('aasaasa');
-    expect(await outcomes({ ...failing, skip: 2, times: 2 }, asked)).toBe('aassaaa');
-    expect(await outcomes({ ...failing, fromHeight: 2, toHeight: 3 }, asked)).toBe('assaaaa');
-  });
+it('scripted faults strike every n-th time, after some, and only so often', async () => {
+  const asked = [1, 2, 3, 4, 5, 6, 7];
+  expect(await outcomes({ ...failing, every: 3 }, asked)).toBe('aasaasa');
+  expect(await outcomes({ ...failing, skip: 2, times: 2 }, asked)).toBe('aassaaa');
+  expect(await outcomes({ ...failing, fromHeight: 2, toHeight: 3 }, asked)).toBe('assaaaa');
+});
 
-  it('strike in their time', async () => {
-    const { node, calls, clock } = makeNode({ faults: [{ ...failing, afterMs: 100, untilMs: 200 }] });
-    const now = (): Promise<string> => ask(calls, 'GetBlockByHeight', byHeight(1));
-    expect(await now()).toBe('OK');
-    await clock.advance(100);
-    expect(await now()).toMatch(/UNAVAILABLE/);
-    expect(node.faults.fired()).toEqual([1]);
-    await clock.advance(100);
-    expect(await now()).toBe('OK');
-  });
+it('scripted faults strike in their time', async () => {
+  const { node, calls, clock } = makeNode({ faults: [{ ...failing, afterMs: 100, untilMs: 200 }] });
+  const now = (): Promise<string> => ask(calls, 'GetBlockByHeight', byHeight(1));
+  expect(await now()).toBe('OK');
+  await clock.advance(100);
+  expect(await now()).toMatch(/UNAVAILABLE/);
+  expect(node.faults.fired()).toEqual([1]);
+  await clock.advance(100);
+  expect(await now()).toBe('OK');
+});
 
-  it('strike by chance as the seed says: the same subjects, in whatever order they are asked', async () => {
-    const heights = Array.from({ length: 100 }, (_, index) => index + 1);
-    const rule: FaultRule = { ...failing, probability: 0.3 };
-    const forwards = await outcomes(rule, heights);
-    const backwards = await outcomes(rule, [...heights].reverse());
-    expect(Array.from(backwards).reverse().join('')).toBe(forwards);
-    const struck = forwards.split('s').length - 1;
-    expect(struck).toBeGreaterThan(15);
-    expect(struck).toBeLessThan(50);
-    // A retry is drawn anew: no height fails for ever.
-    expect(new Set(await outcomes(rule, new Array<number>(30).fill(7)))).toEqual(new Set('as'));
-  });
+it('scripted faults strike by chance as the seed says: the same subjects, in whatever order they are asked', async () => {
+  const heights = Array.from({ length: 100 }, (_, index) => index + 1);
+  const rule: FaultRule = { ...failing, probability: 0.3 };
+  const forwards = await outcomes(rule, heights);
+  const backwards = await outcomes(rule, [...heights].reverse());
+  expect(Array.from(backwards).reverse().join('')).toBe(forwards);
+  const struck = forwards.split('s').length - 1;
+  expect(struck).toBeGreaterThan(15);
+  expect(struck).toBeLessThan(50);
+  // A retry is drawn anew: no height fails for ever.
+  expect(new Set(await outcomes(rule, new Array<number>(30).fill(7)))).toEqual(new Set('as'));
 });
 
 it('options are refused when heights do not fit together', () => {

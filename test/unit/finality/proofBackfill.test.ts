@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ProofBackfill } from '../../../src/finality/index.js';
 import { joined, StorageError } from '../../../src/storage/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
@@ -64,103 +64,101 @@ class Backfill extends World {
   }
 }
 
-describe('ProofBackfill', () => {
-  it('proves the newest first, few at once, until none is left', async () => {
-    const run = new Backfill('a');
-    await run.clock.advance(5_000);
-    expect(run.added).toEqual(range(0, HEIGHTS - 1).toReversed());
-    expect(run.node('a').mostCallsUnderWay).toBeLessThanOrEqual(16);
-    expect(run.backfill.reason()).toBeUndefined();
-    expect(run.node('a').calls).toHaveLength(HEIGHTS);
-    expect(run.told).toBeGreaterThan(1);
-    expect(run.told).toBeLessThanOrEqual(HEIGHTS);
-  });
+it('proves the newest first, few at once, until none is left', async () => {
+  const run = new Backfill('a');
+  await run.clock.advance(5_000);
+  expect(run.added).toEqual(range(0, HEIGHTS - 1).toReversed());
+  expect(run.node('a').mostCallsUnderWay).toBeLessThanOrEqual(16);
+  expect(run.backfill.reason()).toBeUndefined();
+  expect(run.node('a').calls).toHaveLength(HEIGHTS);
+  expect(run.told).toBeGreaterThan(1);
+  expect(run.told).toBeLessThanOrEqual(HEIGHTS);
+});
 
-  it('waits while it may not run, and is slower with a smaller share', async () => {
-    const run = new Backfill('a');
-    run.mayRun = false;
-    await run.clock.advance(5_000);
-    const before = run.added.length;
-    await run.clock.advance(60_000);
-    expect(run.added).toHaveLength(before);
-    run.mayRun = true;
-    run.share = 1 / 1024;
-    await run.clock.advance(10_000);
-    expect(run.added.length - before).toBeLessThanOrEqual(16);
-    run.share = 1;
-    await run.clock.advance(60_000);
-    expect(run.left).toBe(0);
-  });
+it('waits while it may not run, and is slower with a smaller share', async () => {
+  const run = new Backfill('a');
+  run.mayRun = false;
+  await run.clock.advance(5_000);
+  const before = run.added.length;
+  await run.clock.advance(60_000);
+  expect(run.added).toHaveLength(before);
+  run.mayRun = true;
+  run.share = 1 / 1024;
+  await run.clock.advance(10_000);
+  expect(run.added.length - before).toBeLessThanOrEqual(16);
+  run.share = 1;
+  await run.clock.advance(60_000);
+  expect(run.left).toBe(0);
+});
 
-  it('proves what lies below heights that no node can prove, says so once, and tries those again later', async () => {
-    const run = new Backfill('a');
-    run.lacks(60, 80);
-    await run.clock.advance(10_000);
-    expect(run.open()).toEqual(expect.arrayContaining(range(60, 80)));
-    expect(run.stored.get(99)?.proof).toBeDefined();
-    expect(run.stored.get(0)?.proof).toBeDefined();
-    expect(run.backfill.reason()).toMatch(/some stored blocks are not proven: block \d+ cannot be proven/);
-    const asked = run.node('a').calls.length;
-    await run.clock.advance(TEN_MINUTES_MS / 2);
-    expect(run.node('a').calls).toHaveLength(asked);
-    run.proves(60, 80);
-    await run.clock.advance(TEN_MINUTES_MS);
-    expect(run.left).toBe(0);
-    expect(run.backfill.reason()).toBeUndefined();
-    expect(run.logger.messages()).toEqual(['some stored blocks cannot be proven']);
-  });
+it('proves what lies below heights that no node can prove, says so once, and tries those again later', async () => {
+  const run = new Backfill('a');
+  run.lacks(60, 80);
+  await run.clock.advance(10_000);
+  expect(run.open()).toEqual(expect.arrayContaining(range(60, 80)));
+  expect(run.stored.get(99)?.proof).toBeDefined();
+  expect(run.stored.get(0)?.proof).toBeDefined();
+  expect(run.backfill.reason()).toMatch(/some stored blocks are not proven: block \d+ cannot be proven/);
+  const asked = run.node('a').calls.length;
+  await run.clock.advance(TEN_MINUTES_MS / 2);
+  expect(run.node('a').calls).toHaveLength(asked);
+  run.proves(60, 80);
+  await run.clock.advance(TEN_MINUTES_MS);
+  expect(run.left).toBe(0);
+  expect(run.backfill.reason()).toBeUndefined();
+  expect(run.logger.messages()).toEqual(['some stored blocks cannot be proven']);
+});
 
-  it('takes the proof from any node, whatever the others lack', async () => {
-    const run = new Backfill('a', 'b');
-    run.lacks(0, HEIGHTS - 1);
-    for (let height = 0; height < 50; height++) run.node('a').odd.set(height, 'unavailable');
-    await run.clock.advance(10_000);
-    expect(run.left).toBe(0);
-  });
+it('takes the proof from any node, whatever the others lack', async () => {
+  const run = new Backfill('a', 'b');
+  run.lacks(0, HEIGHTS - 1);
+  for (let height = 0; height < 50; height++) run.node('a').odd.set(height, 'unavailable');
+  await run.clock.advance(10_000);
+  expect(run.left).toBe(0);
+});
 
-  it('asks again when every node failed, and loses nothing', async () => {
-    const run = new Backfill('a');
-    run.node('a').down = true;
-    await run.clock.advance(40_000);
-    expect(run.added).toEqual([]);
-    expect(run.backfill.reason()).toContain('some stored blocks are not proven');
-    expect(run.node('a').calls.length).toBeLessThanOrEqual(4 * 16);
-    run.node('a').down = false;
-    run.share = 1 / 1024;
-    await run.clock.advance(16_000);
-    // What is over is no reason for the others.
-    expect([run.left > 0, run.added.length > 0, run.backfill.reason()]).toEqual([true, true, undefined]);
-    run.share = 1;
-    await run.clock.advance(30_000);
-    expect(run.left).toBe(0);
-  });
+it('asks again when every node failed, and loses nothing', async () => {
+  const run = new Backfill('a');
+  run.node('a').down = true;
+  await run.clock.advance(40_000);
+  expect(run.added).toEqual([]);
+  expect(run.backfill.reason()).toContain('some stored blocks are not proven');
+  expect(run.node('a').calls.length).toBeLessThanOrEqual(4 * 16);
+  run.node('a').down = false;
+  run.share = 1 / 1024;
+  await run.clock.advance(16_000);
+  // What is over is no reason for the others.
+  expect([run.left > 0, run.added.length > 0, run.backfill.reason()]).toEqual([true, true, undefined]);
+  run.share = 1;
+  await run.clock.advance(30_000);
+  expect(run.left).toBe(0);
+});
 
-  it('asks again within a minute for heights whose nodes failed while those above were proven', async () => {
-    const run = new Backfill('a');
-    for (let height = 0; height < 4; height++) run.node('a').odd.set(height, 'unavailable');
-    await run.clock.advance(10_000);
-    expect(run.left).toBe(4);
-    run.proves(0, 3);
-    await run.clock.advance(60_000);
-    expect(run.left).toBe(0);
-  });
+it('asks again within a minute for heights whose nodes failed while those above were proven', async () => {
+  const run = new Backfill('a');
+  for (let height = 0; height < 4; height++) run.node('a').odd.set(height, 'unavailable');
+  await run.clock.advance(10_000);
+  expect(run.left).toBe(4);
+  run.proves(0, 3);
+  await run.clock.advance(60_000);
+  expect(run.left).toBe(0);
+});
 
-  it('ends with the damage that a proof shows', async () => {
-    const run = new Backfill('a');
-    const damage = new StorageError('corrupt', 'other guarantees are stored');
-    run.damage = damage;
-    await run.clock.advance(1_000);
-    await expect(run.end()).rejects.toBe(damage);
-  });
+it('ends with the damage that a proof shows', async () => {
+  const run = new Backfill('a');
+  const damage = new StorageError('corrupt', 'other guarantees are stored');
+  run.damage = damage;
+  await run.clock.advance(1_000);
+  await expect(run.end()).rejects.toBe(damage);
+});
 
-  it('names a block that the nodes give another id, and proves all others', async () => {
-    const run = new Backfill('a');
-    const fork = run.chain.fork('fork', 70);
-    run.node('a').odd.set(70, { block: { ...fork.block(70), proof }, status: 'sealed' });
-    await run.clock.advance(10_000);
-    expect(run.left).toBe(1);
-    expect(run.backfill.reason()).toContain(
-      `gives block 70 the id ${fork.idAt(70)}, but ${run.chain.idAt(70)} is stored`,
-    );
-  });
+it('names a block that the nodes give another id, and proves all others', async () => {
+  const run = new Backfill('a');
+  const fork = run.chain.fork('fork', 70);
+  run.node('a').odd.set(70, { block: { ...fork.block(70), proof }, status: 'sealed' });
+  await run.clock.advance(10_000);
+  expect(run.left).toBe(1);
+  expect(run.backfill.reason()).toContain(
+    `gives block 70 the id ${fork.idAt(70)}, but ${run.chain.idAt(70)} is stored`,
+  );
 });

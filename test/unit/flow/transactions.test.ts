@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { RLP } from '@ethereumjs/rlp';
 import { sha3_256 } from '@noble/hashes/sha3.js';
 import fc from 'fast-check';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { collectionIdOf, decodeTransaction, encodeTransaction } from '../../../src/flow/index.js';
 import { transactionId, WireError } from '../../../src/flow/index.js';
 import type { Transaction, TransactionSignature } from '../../../src/flow/index.js';
@@ -22,24 +22,22 @@ const vectors = JSON.parse(
 }>;
 const TransactionMessage = loadMessages()('flow.entities.Transaction');
 
-describe('known answers', () => {
-  it.each(vectors.transactions)('transaction: $name', ({ id, protobuf }) => {
-    // Encoded by protobufjs, so that nothing of ours stands between the vector and its id.
-    const wire = TransactionMessage.encode(TransactionMessage.fromObject(protobuf)).finish();
-    expect(transactionId(wire).toString('hex')).toBe(id);
-  });
+it.each(vectors.transactions)('known answers: transaction: $name', ({ id, protobuf }) => {
+  // Encoded by protobufjs, so that nothing of ours stands between the vector and its id.
+  const wire = TransactionMessage.encode(TransactionMessage.fromObject(protobuf)).finish();
+  expect(transactionId(wire).toString('hex')).toBe(id);
+});
 
-  it.each(vectors.collections)('collection: $name', ({ id, transaction_ids }) => {
-    expect(collectionIdOf(Buffer.concat(transaction_ids))).toBe(id);
-  });
+it.each(vectors.collections)('known answers: collection: $name', ({ id, transaction_ids }) => {
+  expect(collectionIdOf(Buffer.concat(transaction_ids))).toBe(id);
+});
 
-  it('an id that is cut short makes no collection id', () => {
-    expect(() => collectionIdOf(Buffer.alloc(33))).toThrow(WireError);
-  });
+it('known answers: an id that is cut short makes no collection id', () => {
+  expect(() => collectionIdOf(Buffer.alloc(33))).toThrow(WireError);
+});
 
-  it('the empty collection is a list that holds one empty list', () => {
-    expect(collectionIdOf(new Uint8Array(0))).toBe(Buffer.from(sha3_256(hex('c1c0'))).toString('hex'));
-  });
+it('known answers: the empty collection is a list that holds one empty list', () => {
+  expect(collectionIdOf(new Uint8Array(0))).toBe(Buffer.from(sha3_256(hex('c1c0'))).toString('hex'));
 });
 
 type Item = Uint8Array | Item[];
@@ -88,56 +86,54 @@ function reference(tx: Transaction): Item[] {
   ];
 }
 
-describe('transaction ids', () => {
-  const expectTrueId = (tx: Transaction): void => {
-    const id = Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex');
-    expect(transactionId(encodeTransaction(tx)).toString('hex')).toBe(id);
-  };
+const expectTrueId = (tx: Transaction): void => {
+  const id = Buffer.from(sha3_256(RLP.encode(reference(tx)))).toString('hex');
+  expect(transactionId(encodeTransaction(tx)).toString('hex')).toBe(id);
+};
 
-  it('agree with RLP and SHA3 of other hands', () => {
-    fc.assert(fc.property(transaction, expectTrueId), { numRuns: 200 });
-  });
+it('transaction ids agree with RLP and SHA3 of other hands', () => {
+  fc.assert(fc.property(transaction, expectTrueId), { numRuns: 200 });
+});
 
-  it('do not depend on how the bytes are encoded', () => {
-    fc.assert(
-      fc.property(transaction, choices, (tx, choose) => {
-        const wire = scrambled(transactionFields(tx), choose);
-        expect(transactionId(wire)).toEqual(transactionId(encodeTransaction(tx)));
-      }),
-      { numRuns: 30 },
-    );
-  });
+it('transaction ids do not depend on how the bytes are encoded', () => {
+  fc.assert(
+    fc.property(transaction, choices, (tx, choose) => {
+      const wire = scrambled(transactionFields(tx), choose);
+      expect(transactionId(wire)).toEqual(transactionId(encodeTransaction(tx)));
+    }),
+    { numRuns: 30 },
+  );
+});
 
-  it('find signers among very many authorizers', () => {
-    const authorizers = Array.from({ length: 300 }, (_, index) => {
-      const address = Buffer.alloc(8);
-      address.writeUInt32BE(index % 250, 4);
-      return address;
-    });
-    const signatures = authorizers
-      .toReversed()
-      .map((address, keyId) => ({
-        address,
-        keyId,
-        signature: Buffer.from('signature'),
-        extensionData: Buffer.alloc(0),
-      }));
-    const envelopeSignatures = [{ ...signatures[0]!, address: hex('ffffffffffffffff') }];
-    expectTrueId({ ...empty, authorizers, payloadSignatures: signatures, envelopeSignatures });
+it('transaction ids find signers among very many authorizers', () => {
+  const authorizers = Array.from({ length: 300 }, (_, index) => {
+    const address = Buffer.alloc(8);
+    address.writeUInt32BE(index % 250, 4);
+    return address;
   });
+  const signatures = authorizers
+    .toReversed()
+    .map((address, keyId) => ({
+      address,
+      keyId,
+      signature: Buffer.from('signature'),
+      extensionData: Buffer.alloc(0),
+    }));
+  const envelopeSignatures = [{ ...signatures[0]!, address: hex('ffffffffffffffff') }];
+  expectTrueId({ ...empty, authorizers, payloadSignatures: signatures, envelopeSignatures });
+});
 
-  it('of a large script need a larger working buffer', () => {
-    expectTrueId({ ...empty, script: Buffer.alloc(1_500_000, 0x20) });
-  });
+it('transaction ids of a large script need a larger working buffer', () => {
+  expectTrueId({ ...empty, script: Buffer.alloc(1_500_000, 0x20) });
+});
 
-  it('are refused for more bytes than any transaction has', () => {
-    const wire = encodeTransaction({ ...empty, script: Buffer.alloc(4 * 1024 * 1024) });
-    expect(() => transactionId(wire)).toThrow(WireError);
-    expect(() => decodeTransaction(wire)).toThrow(WireError);
-    const many = encodeTransaction({ ...empty, arguments: new Array(100_001).fill(Buffer.alloc(0)) });
-    expect(() => transactionId(Buffer.concat([many, hex('0a00')]))).toThrow(WireError);
-    expect(decodeTransaction(many).arguments).toHaveLength(100_001);
-  });
+it('transaction ids are refused for more bytes than any transaction has', () => {
+  const wire = encodeTransaction({ ...empty, script: Buffer.alloc(4 * 1024 * 1024) });
+  expect(() => transactionId(wire)).toThrow(WireError);
+  expect(() => decodeTransaction(wire)).toThrow(WireError);
+  const many = encodeTransaction({ ...empty, arguments: new Array(100_001).fill(Buffer.alloc(0)) });
+  expect(() => transactionId(Buffer.concat([many, hex('0a00')]))).toThrow(WireError);
+  expect(decodeTransaction(many).arguments).toHaveLength(100_001);
 });
 
 const empty: Transaction = {
@@ -152,56 +148,54 @@ const empty: Transaction = {
   envelopeSignatures: [],
 };
 
-describe('decoding and encoding transactions', () => {
-  it('agree with protobufjs, in canonical form and on the worst of encodings', () => {
-    fc.assert(
-      fc.property(transaction, choices, (tx, choose) => {
-        const canonical = encodeTransaction(tx);
-        for (const wire of [canonical, scrambled(transactionFields(tx), choose)]) {
-          expect(inHex(decodeTransaction(wire))).toEqual(inHex(tx));
-          expect(inHex(encodeTransaction(decodeTransaction(wire)))).toBe(inHex(canonical));
-          const theirs = TransactionMessage.decode(wire);
-          const options = { longs: String, defaults: true, bytes: Buffer };
-          expect(inHex(TransactionMessage.toObject(theirs, options))).toEqual(inHex(asMessage(tx)));
-          expect(inHex(decodeTransaction(TransactionMessage.encode(theirs).finish()))).toEqual(inHex(tx));
-        }
-      }),
-      { numRuns: 60 },
-    );
-  });
+it('decoding and encoding transactions agree with protobufjs, in canonical form and on the worst of encodings', () => {
+  fc.assert(
+    fc.property(transaction, choices, (tx, choose) => {
+      const canonical = encodeTransaction(tx);
+      for (const wire of [canonical, scrambled(transactionFields(tx), choose)]) {
+        expect(inHex(decodeTransaction(wire))).toEqual(inHex(tx));
+        expect(inHex(encodeTransaction(decodeTransaction(wire)))).toBe(inHex(canonical));
+        const theirs = TransactionMessage.decode(wire);
+        const options = { longs: String, defaults: true, bytes: Buffer };
+        expect(inHex(TransactionMessage.toObject(theirs, options))).toEqual(inHex(asMessage(tx)));
+        expect(inHex(decodeTransaction(TransactionMessage.encode(theirs).finish()))).toEqual(inHex(tx));
+      }
+    }),
+    { numRuns: 60 },
+  );
+});
 
-  it.each([
-    ['a field number of zero', '0000'],
-    ['a field number above 29 bits', 'ffffffff7f00'],
-    ['a number of eleven bytes', '2080808080808080808080' + '01'],
-    ['a number that ends in the middle', '2080'],
-    ['a length beyond the end', '0a05aa'],
-    ['a length beyond 32 bits', '0affffffffff01'],
-    ['an end of group without beginning', '0c'],
-    ['a group that ends as another', '0b14'],
-    ['a group without end', '0b'],
-    ['groups nested for ever', '0b'.repeat(200) + '0c'.repeat(200)],
-    ['the impossible wire type 6', '0e'],
-    ['a nested message that leaves its bounds', '2a020a05' + 'aa'.repeat(10)],
-    ['a fixed64 cut short', '0900'],
-  ])('refuses %s', (_, wire) => {
-    expect(() => decodeTransaction(hex(wire))).toThrow(WireError);
-    expect(() => transactionId(hex(wire))).toThrow(WireError);
-  });
+it.each([
+  ['a field number of zero', '0000'],
+  ['a field number above 29 bits', 'ffffffff7f00'],
+  ['a number of eleven bytes', '2080808080808080808080' + '01'],
+  ['a number that ends in the middle', '2080'],
+  ['a length beyond the end', '0a05aa'],
+  ['a length beyond 32 bits', '0affffffffff01'],
+  ['an end of group without beginning', '0c'],
+  ['a group that ends as another', '0b14'],
+  ['a group without end', '0b'],
+  ['groups nested for ever', '0b'.repeat(200) + '0c'.repeat(200)],
+  ['the impossible wire type 6', '0e'],
+  ['a nested message that leaves its bounds', '2a020a05' + 'aa'.repeat(10)],
+  ['a fixed64 cut short', '0900'],
+])('decoding and encoding transactions refuses %s', (_, wire) => {
+  expect(() => decodeTransaction(hex(wire))).toThrow(WireError);
+  expect(() => transactionId(hex(wire))).toThrow(WireError);
+});
 
-  it('cuts a key id that does not fit into 32 bits, as protobuf prescribes', () => {
-    // proposal_key { key_id: 2^32 + 5 }
-    const wire = hex('2a06' + '10' + '8580808010');
-    expect(decodeTransaction(wire).proposalKey?.keyId).toBe(5);
-    expect(transactionId(wire)).toEqual(transactionId(hex('2a02' + '1005')));
-  });
+it('decoding and encoding transactions cuts a key id that does not fit into 32 bits, as protobuf prescribes', () => {
+  // proposal_key { key_id: 2^32 + 5 }
+  const wire = hex('2a06' + '10' + '8580808010');
+  expect(decodeTransaction(wire).proposalKey?.keyId).toBe(5);
+  expect(transactionId(wire)).toEqual(transactionId(hex('2a02' + '1005')));
+});
 
-  it('takes a known field of another wire type for an unknown one', () => {
-    // script as a varint, then gas_limit as bytes
-    const wire = hex('0805' + '220141');
-    expect(decodeTransaction(wire)).toEqual(empty);
-    expect(transactionId(wire)).toEqual(transactionId(new Uint8Array(0)));
-  });
+it('decoding and encoding transactions takes a known field of another wire type for an unknown one', () => {
+  // script as a varint, then gas_limit as bytes
+  const wire = hex('0805' + '220141');
+  expect(decodeTransaction(wire)).toEqual(empty);
+  expect(transactionId(wire)).toEqual(transactionId(new Uint8Array(0)));
 });
 
 function asMessage(tx: Transaction): object {

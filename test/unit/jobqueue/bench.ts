@@ -6,10 +6,7 @@ interface NumberedJob extends Job {
 }
 
 export const jobAt = (index: number): NumberedJob => ({ id: String(index), index });
-
-export function settle(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}
+export const settle = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export interface BenchOptions extends Partial<ConstructorParameters<typeof JobConsumer>[0]> {
   readonly stored?: number | undefined;

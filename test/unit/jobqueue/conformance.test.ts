@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { Bench, range, settle, type BenchOptions } from './bench.js';
 
@@ -68,38 +68,36 @@ const cases: readonly Case[] = [
   ['25: with maxProcessing 1 strictly one at a time', '+20 1* 2*', range(1, 3), 2, { maxProcessing: 1 }],
 ];
 
-describe('conformance of the job queue', () => {
-  it.each<Case>(cases)('%s', async (_, steps, called, progress, options) => {
-    const bench = await new Bench(options).start();
-    await act(bench, steps);
-    expect(bench.called).toEqual(called);
-    expect(bench.P).toBe(progress);
-  });
+it.each<Case>(cases)('%s', async (_, steps, called, progress, options) => {
+  const bench = await new Bench(options).start();
+  await act(bench, steps);
+  expect(bench.called).toEqual(called);
+  expect(bench.P).toBe(progress);
+});
 
-  it('26: signals before ready cause no check before start has finished, and exactly one after', async () => {
-    const wakeUp = new WorkSignal();
-    let release: () => void = () => undefined;
-    const gate = new Promise<void>((resolve) => (release = resolve));
-    const bench = new Bench({ wakeUp, progress: { processedIndex: () => gate.then(() => 0) } });
-    const stop = new AbortController();
-    const ended = bench.consumer.run(stop.signal);
-    for (let i = 0; i < 5; i += 1) wakeUp.notify();
-    await settle();
-    expect(bench.headReads).toBe(0);
-    release();
-    await bench.consumer.ready;
-    expect(bench.headReads).toBe(1);
-    await settle();
-    expect(bench.headReads).toBe(2);
-    stop.abort();
-    await ended;
-  });
+it('26: signals before ready cause no check before start has finished, and exactly one after', async () => {
+  const wakeUp = new WorkSignal();
+  let release: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => (release = resolve));
+  const bench = new Bench({ wakeUp, progress: { processedIndex: () => gate.then(() => 0) } });
+  const stop = new AbortController();
+  const ended = bench.consumer.run(stop.signal);
+  for (let i = 0; i < 5; i += 1) wakeUp.notify();
+  await settle();
+  expect(bench.headReads).toBe(0);
+  release();
+  await bench.consumer.ready;
+  expect(bench.headReads).toBe(1);
+  await settle();
+  expect(bench.headReads).toBe(2);
+  stop.abort();
+  await ended;
+});
 
-  it('27: the runner rejects with it, without waiting for the jobs that hang', async () => {
-    const work = ({ index }: { readonly index: number }): Promise<void> =>
-      index === 2 ? Promise.reject(new Error('boom')) : new Promise(() => undefined);
-    const bench = new Bench({ work });
-    bench.available = 2;
-    await expect(bench.consumer.run(new AbortController().signal)).rejects.toThrow('boom');
-  });
+it('27: the runner rejects with it, without waiting for the jobs that hang', async () => {
+  const work = ({ index }: { readonly index: number }): Promise<void> =>
+    index === 2 ? Promise.reject(new Error('boom')) : new Promise(() => undefined);
+  const bench = new Bench({ work });
+  bench.available = 2;
+  await expect(bench.consumer.run(new AbortController().signal)).rejects.toThrow('boom');
 });

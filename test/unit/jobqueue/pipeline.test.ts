@@ -13,43 +13,41 @@ const block = (height: number): Block => ({ height, word: `w${height}` });
 
 const codec = { entryToJob: blockToJob<Block>, jobToEntry: jobToBlock<Block> };
 
-describe('PersistedJobs', () => {
-  it('gives entries consecutive indexes from the default one on, and reads them back as jobs', async () => {
-    const store = new MemoryEntries<Block>();
-    expect(await new PersistedJobs({}, { store, codec }).head()).toBe(0);
-    const jobs = new PersistedJobs({ defaultIndex: 99 }, { store, codec });
-    expect(await jobs.head()).toBe(99);
-    const blocks = range(10, 14).map(block);
-    expect(await Promise.all(blocks.map((each) => jobs.append(each)))).toEqual(range(100, 104));
-    expect(await jobs.head()).toBe(104);
-    const job = await jobs.atIndex(101);
-    expect(job).toEqual({ id: '11', height: 11, block: blocks[1] });
-    expect(jobToBlock(job!)).toBe(blocks[1]);
-    expect(await jobs.atIndex(105)).toBeUndefined();
-    // Where its store ends, whatever the default is.
-    expect(await new PersistedJobs({ defaultIndex: 5 }, { store, codec }).append(block(2))).toBe(105);
-  });
+it('PersistedJobs gives entries consecutive indexes from the default one on, and reads them back as jobs', async () => {
+  const store = new MemoryEntries<Block>();
+  expect(await new PersistedJobs({}, { store, codec }).head()).toBe(0);
+  const jobs = new PersistedJobs({ defaultIndex: 99 }, { store, codec });
+  expect(await jobs.head()).toBe(99);
+  const blocks = range(10, 14).map(block);
+  expect(await Promise.all(blocks.map((each) => jobs.append(each)))).toEqual(range(100, 104));
+  expect(await jobs.head()).toBe(104);
+  const job = await jobs.atIndex(101);
+  expect(job).toEqual({ id: '11', height: 11, block: blocks[1] });
+  expect(jobToBlock(job!)).toBe(blocks[1]);
+  expect(await jobs.atIndex(105)).toBeUndefined();
+  // Where its store ends, whatever the default is.
+  expect(await new PersistedJobs({ defaultIndex: 5 }, { store, codec }).append(block(2))).toBe(105);
+});
 
-  it('gives the index of an append that failed to the next, and wakes only for what is durable', async () => {
-    const memory = new MemoryEntries<Block>();
-    let fail = true;
-    const store: EntryStore<Block> = {
-      latestIndex: () => memory.latestIndex(),
-      read: (index) => memory.read(index),
-      append: async (index, entry) => {
-        if (fail) throw new Error('disk full');
-        memory.append(index, entry);
-      },
-    };
-    let woken = 0;
-    const wakes = { notify: () => void (woken += 1) };
-    const jobs = new PersistedJobs({}, { store, codec, wakes });
-    await expect(jobs.append(block(1))).rejects.toThrow('disk full');
-    expect(woken).toBe(0);
-    fail = false;
-    expect(await jobs.append(block(2))).toBe(1);
-    expect(woken).toBe(1);
-  });
+it('PersistedJobs gives the index of an append that failed to the next, and wakes only for what is durable', async () => {
+  const memory = new MemoryEntries<Block>();
+  let fail = true;
+  const store: EntryStore<Block> = {
+    latestIndex: () => memory.latestIndex(),
+    read: (index) => memory.read(index),
+    append: async (index, entry) => {
+      if (fail) throw new Error('disk full');
+      memory.append(index, entry);
+    },
+  };
+  let woken = 0;
+  const wakes = { notify: () => void (woken += 1) };
+  const jobs = new PersistedJobs({}, { store, codec, wakes });
+  await expect(jobs.append(block(1))).rejects.toThrow('disk full');
+  expect(woken).toBe(0);
+  fail = false;
+  expect(await jobs.append(block(2))).toBe(1);
+  expect(woken).toBe(1);
 });
 
 describe('JobConsumer, run', () => {

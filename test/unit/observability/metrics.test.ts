@@ -76,55 +76,53 @@ describe('the page of metrics', () => {
   });
 });
 
-describe('metrics', () => {
-  it('counts the processes of a database by state, and says nothing of them without one', async () => {
-    const metrics = createMetrics(build);
-    const counted = () =>
-      Promise.all(['live', 'silent', 'stopped'].map((state) => scrape(metrics, `workers{state="${state}"}`)));
-    metrics.bind(values({ workers: () => new Map(Object.entries({ live: 3, silent: 1 })) }));
-    expect(await counted()).toEqual([3, 1, 0]);
-    metrics.bind(values({ workers: () => undefined }));
-    expect(await counted()).toEqual([undefined, undefined, undefined]);
-  });
+it('metrics: counts the processes of a database by state, and says nothing of them without one', async () => {
+  const metrics = createMetrics(build);
+  const counted = () =>
+    Promise.all(['live', 'silent', 'stopped'].map((state) => scrape(metrics, `workers{state="${state}"}`)));
+  metrics.bind(values({ workers: () => new Map(Object.entries({ live: 3, silent: 1 })) }));
+  expect(await counted()).toEqual([3, 1, 0]);
+  metrics.bind(values({ workers: () => undefined }));
+  expect(await counted()).toEqual([undefined, undefined, undefined]);
+});
 
-  it('reads gauges at scrape time: an old lag would be a lie when nobody confirms the head', async () => {
-    const metrics = createMetrics(build);
-    let lag: number | undefined = 30;
-    metrics.bind(values({ lag_heights: () => lag }));
-    expect(await scrape(metrics, 'lag_heights')).toBe(30);
-    lag = undefined;
-    expect(await scrape(metrics, 'lag_heights')).toBeUndefined();
-  });
+it('metrics: reads gauges at scrape time: an old lag would be a lie when nobody confirms the head', async () => {
+  const metrics = createMetrics(build);
+  let lag: number | undefined = 30;
+  metrics.bind(values({ lag_heights: () => lag }));
+  expect(await scrape(metrics, 'lag_heights')).toBe(30);
+  lag = undefined;
+  expect(await scrape(metrics, 'lag_heights')).toBeUndefined();
+});
 
-  it('never has a height or an id as a label', () => {
-    for (const metric of createMetrics(build).registry.getMetricsAsArray()) {
-      const { labelNames } = metric as unknown as { labelNames: readonly string[] };
-      const varied = labelNames.filter((label) => /height|id$|block|collection|transaction/i.test(label));
-      expect(varied).toEqual([]);
-    }
-  });
+it('metrics: never has a height or an id as a label', () => {
+  for (const metric of createMetrics(build).registry.getMetricsAsArray()) {
+    const { labelNames } = metric as unknown as { labelNames: readonly string[] };
+    const varied = labelNames.filter((label) => /height|id$|block|collection|transaction/i.test(label));
+    expect(varied).toEqual([]);
+  }
+});
 
-  it('says whether it is ready, why not, and forgets series of endpoints and streams that are gone', async () => {
-    const metrics = createMetrics(build);
-    expect(await scrape(metrics, 'not_ready{code="starting"}')).toBe(1);
-    let codes = new Set<string>(['behind', 'upstream_refusing']);
-    metrics.bind(values({ ready: () => Number(codes.size === 0), not_ready: () => codes }));
-    const standing = () =>
-      Promise.all(allReadinessCodes.map((code) => scrape(metrics, `not_ready{code="${code}"}`)));
-    for (const isReady of [0, 1]) {
-      expect(await scrape(metrics, 'ready')).toBe(isReady);
-      expect(await standing()).toEqual(allReadinessCodes.map((code) => Number(codes.has(code))));
-      codes = new Set();
-    }
-    let state = 'healthy';
-    let streams = new Map([['blocks', 0.5]]);
-    const endpoint = 'node:9000';
-    metrics.bind(values({ endpoint_state: () => [{ endpoint, state }], stream_age_seconds: () => streams }));
-    const isIn = (its: string) => scrape(metrics, `endpoint_state{endpoint="node:9000",state="${its}"}`);
-    const ageSeconds = () => scrape(metrics, 'stream_age_seconds{stream="blocks"}');
-    expect([await isIn('healthy'), await isIn('set_aside'), await ageSeconds()]).toEqual([1, 0, 0.5]);
-    state = 'set_aside';
-    streams = new Map();
-    expect([await isIn('healthy'), await isIn('set_aside'), await ageSeconds()]).toEqual([0, 1, undefined]);
-  });
+it('metrics: says whether it is ready, why not, and forgets series of endpoints and streams that are gone', async () => {
+  const metrics = createMetrics(build);
+  expect(await scrape(metrics, 'not_ready{code="starting"}')).toBe(1);
+  let codes = new Set<string>(['behind', 'upstream_refusing']);
+  metrics.bind(values({ ready: () => Number(codes.size === 0), not_ready: () => codes }));
+  const standing = () =>
+    Promise.all(allReadinessCodes.map((code) => scrape(metrics, `not_ready{code="${code}"}`)));
+  for (const isReady of [0, 1]) {
+    expect(await scrape(metrics, 'ready')).toBe(isReady);
+    expect(await standing()).toEqual(allReadinessCodes.map((code) => Number(codes.has(code))));
+    codes = new Set();
+  }
+  let state = 'healthy';
+  let streams = new Map([['blocks', 0.5]]);
+  const endpoint = 'node:9000';
+  metrics.bind(values({ endpoint_state: () => [{ endpoint, state }], stream_age_seconds: () => streams }));
+  const isIn = (its: string) => scrape(metrics, `endpoint_state{endpoint="node:9000",state="${its}"}`);
+  const ageSeconds = () => scrape(metrics, 'stream_age_seconds{stream="blocks"}');
+  expect([await isIn('healthy'), await isIn('set_aside'), await ageSeconds()]).toEqual([1, 0, 0.5]);
+  state = 'set_aside';
+  streams = new Map();
+  expect([await isIn('healthy'), await isIn('set_aside'), await ageSeconds()]).toEqual([0, 1, undefined]);
 });

@@ -20,81 +20,79 @@ function metered<At extends Progress>(at: At) {
   };
 }
 
-describe('ProgressMeter', () => {
-  it('waits until watermark and head are known', () => {
-    const { at, meter } = metered<Progress>({ latest: undefined, head: undefined });
-    expect(meter.state()).toMatchObject({ mode: 'waiting', lag: undefined, ratePerSecond: 0 });
-    at.head = 10;
-    expect(meter.state().mode).toBe('waiting');
-    at.latest = 10;
-    expect(meter.state().mode).toBe('following');
-  });
+it('ProgressMeter waits until watermark and head are known', () => {
+  const { at, meter } = metered<Progress>({ latest: undefined, head: undefined });
+  expect(meter.state()).toMatchObject({ mode: 'waiting', lag: undefined, ratePerSecond: 0 });
+  at.head = 10;
+  expect(meter.state().mode).toBe('waiting');
+  at.latest = 10;
+  expect(meter.state().mode).toBe('following');
+});
 
-  it('measures rate, lag and the time left, the movement of the head included', async () => {
-    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+it('ProgressMeter measures rate, lag and the time left, the movement of the head included', async () => {
+  const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+  meter.state();
+  for (let second = 0; second < 10; second += 1) {
+    await clock.advance(1000);
+    at.latest += 200;
+    at.head += 2;
     meter.state();
-    for (let second = 0; second < 10; second += 1) {
-      await clock.advance(1000);
-      at.latest += 200;
-      at.head += 2;
-      meter.state();
-    }
-    const state = meter.state();
-    expect(state).toMatchObject({ mode: 'catching_up', latestIndexed: 3000, head: 11_020, lag: 8020 });
-    expect(state.ratePerSecond).toBeCloseTo(200);
-    expect(state.etaSeconds).toBeCloseTo(8020 / 198);
-    expect(state.fraction).toBeCloseTo(2000 / 10_020);
-    // Heights that are no longer wanted are not heights that were filled in.
-    at.head -= 5_000;
-    expect(meter.state().etaSeconds).toBeCloseTo(3020 / 200);
-  });
+  }
+  const state = meter.state();
+  expect(state).toMatchObject({ mode: 'catching_up', latestIndexed: 3000, head: 11_020, lag: 8020 });
+  expect(state.ratePerSecond).toBeCloseTo(200);
+  expect(state.etaSeconds).toBeCloseTo(8020 / 198);
+  expect(state.fraction).toBeCloseTo(2000 / 10_020);
+  // Heights that are no longer wanted are not heights that were filled in.
+  at.head -= 5_000;
+  expect(meter.state().etaSeconds).toBeCloseTo(3020 / 200);
+});
 
-  it('knows no end while the gap does not close', async () => {
-    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
-    meter.state();
-    await clock.advance(5000);
-    at.head += 100;
-    expect(meter.state().etaSeconds).toBeUndefined();
-  });
+it('ProgressMeter knows no end while the gap does not close', async () => {
+  const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+  meter.state();
+  await clock.advance(5000);
+  at.head += 100;
+  expect(meter.state().etaSeconds).toBeUndefined();
+});
 
-  it('forgets what lies before the window', async () => {
-    const { at, clock, meter } = metered({ latest: 0, head: 1_000_000 });
-    for (let second = 0; second <= 600; second += 1) {
-      at.latest += second < 300 ? 1000 : 10;
-      meter.state();
-      await clock.advance(1000);
-    }
-    expect(meter.state().ratePerSecond).toBeCloseTo(10, 0);
-    // Nor does an outage in which nobody told the head slow down what comes after it.
-    await clock.advance(600_000);
+it('ProgressMeter forgets what lies before the window', async () => {
+  const { at, clock, meter } = metered({ latest: 0, head: 1_000_000 });
+  for (let second = 0; second <= 600; second += 1) {
+    at.latest += second < 300 ? 1000 : 10;
     meter.state();
     await clock.advance(1000);
-    at.latest += 500;
-    expect(meter.state().ratePerSecond).toBeCloseTo(500, 0);
-  });
+  }
+  expect(meter.state().ratePerSecond).toBeCloseTo(10, 0);
+  // Nor does an outage in which nobody told the head slow down what comes after it.
+  await clock.advance(600_000);
+  meter.state();
+  await clock.advance(1000);
+  at.latest += 500;
+  expect(meter.state().ratePerSecond).toBeCloseTo(500, 0);
+});
 
-  it('does not flutter between following and catching up', async () => {
-    const { at, meter } = metered({ latest: 0, head: 500 });
-    expect(meter.state().mode).toBe('catching_up');
-    at.latest = 480;
-    expect(meter.state().mode).toBe('catching_up');
-    at.latest = 490;
-    expect(meter.state().mode).toBe('following');
-    at.head = 590;
-    expect(meter.state().mode).toBe('following');
-    at.head = 591;
-    expect(meter.state()).toMatchObject({ mode: 'catching_up', fraction: 0 });
-  });
+it('ProgressMeter does not flutter between following and catching up', async () => {
+  const { at, meter } = metered({ latest: 0, head: 500 });
+  expect(meter.state().mode).toBe('catching_up');
+  at.latest = 480;
+  expect(meter.state().mode).toBe('catching_up');
+  at.latest = 490;
+  expect(meter.state().mode).toBe('following');
+  at.head = 590;
+  expect(meter.state().mode).toBe('following');
+  at.head = 591;
+  expect(meter.state()).toMatchObject({ mode: 'catching_up', fraction: 0 });
+});
 
-  it('measures anew where the watermark goes back', async () => {
-    const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
-    meter.state();
-    await clock.advance(1000);
-    at.latest = 900;
-    const state = meter.state();
-    expect(state).toMatchObject({ ratePerSecond: 0, fraction: 0 });
-    expect(renderProgressLine(state, 80)).toContain('0.0%  900 / 11,000');
-  });
+it('ProgressMeter measures anew where the watermark goes back', async () => {
+  const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
+  meter.state();
+  await clock.advance(1000);
+  at.latest = 900;
+  const state = meter.state();
+  expect(state).toMatchObject({ ratePerSecond: 0, fraction: 0 });
+  expect(renderProgressLine(state, 80)).toContain('0.0%  900 / 11,000');
 });
 
 const catchingUp: ProgressState = {
@@ -102,50 +100,48 @@ const catchingUp: ProgressState = {
   ...{ ratePerSecond: 198.44, etaSeconds: 5599, fraction: 0.4527 },
 };
 
-describe('renderProgressLine', () => {
-  const following = { mode: 'following', lag: 1, ratePerSecond: 0.82 } as const;
-  const rest = '198.4/s  lag 1,111,111  ETA 1h 33m';
-  const line = (change: Partial<ProgressState>, columns: number): string =>
-    renderProgressLine({ ...catchingUp, ...change }, columns);
+const following = { mode: 'following', lag: 1, ratePerSecond: 0.82 } as const;
+const rest = '198.4/s  lag 1,111,111  ETA 1h 33m';
+const line = (change: Partial<ProgressState>, columns: number): string =>
+  renderProgressLine({ ...catchingUp, ...change }, columns);
 
-  it.each<readonly [columns: number, change: Partial<ProgressState>, line: string]>([
-    [120, {}, `[==================>                     ]  45.2%  1,234,567 / 2,345,678  ${rest}`],
-    [80, {}, `[=====>      ]  45.2%  1,234,567 / 2,345,678  ${rest}`],
-    [60, {}, '[======>        ]  45.2%  198.4/s  lag 1,111,111  ETA 1h 33m'],
-    [20, {}, '45.2%  ETA 1h 33m'],
-    [80, following, 'following, head 2,345,678, lag 1, 0.82/s'],
-    [30, following, 'following, head 2,345,678'],
-    [20, following, 'head 2,345,678'],
-    [80, { mode: 'waiting', head: undefined, lag: undefined }, 'waiting for the head of the chain'],
-  ])('leaves out what %i columns have no room for: %j', (columns, change, expected) => {
-    expect(line(change, columns)).toBe(expected);
-  });
+it.each<readonly [columns: number, change: Partial<ProgressState>, line: string]>([
+  [120, {}, `[==================>                     ]  45.2%  1,234,567 / 2,345,678  ${rest}`],
+  [80, {}, `[=====>      ]  45.2%  1,234,567 / 2,345,678  ${rest}`],
+  [60, {}, '[======>        ]  45.2%  198.4/s  lag 1,111,111  ETA 1h 33m'],
+  [20, {}, '45.2%  ETA 1h 33m'],
+  [80, following, 'following, head 2,345,678, lag 1, 0.82/s'],
+  [30, following, 'following, head 2,345,678'],
+  [20, following, 'head 2,345,678'],
+  [80, { mode: 'waiting', head: undefined, lag: undefined }, 'waiting for the head of the chain'],
+])('renderProgressLine leaves out what %i columns have no room for: %j', (columns, change, expected) => {
+  expect(line(change, columns)).toBe(expected);
+});
 
-  it.each<readonly [what: string, change: Partial<ProgressState>, part: string]>([
-    ['no height below zero for an empty store', { latestIndexed: -1, head: 5000 }, '  0 / 5,000  '],
-    ['that the end is not known', { etaSeconds: undefined }, 'ETA unknown'],
-    ['not 100 % before the end', { fraction: 0.99999 }, '99.9%'],
-    ['100 % then', { fraction: 1, lag: 0 }, '100.0%'],
-  ])('shows %s', (_, change, part) => {
-    expect(line(change, 120)).toContain(part);
-  });
+it.each<readonly [what: string, change: Partial<ProgressState>, part: string]>([
+  ['no height below zero for an empty store', { latestIndexed: -1, head: 5000 }, '  0 / 5,000  '],
+  ['that the end is not known', { etaSeconds: undefined }, 'ETA unknown'],
+  ['not 100 % before the end', { fraction: 0.99999 }, '99.9%'],
+  ['100 % then', { fraction: 1, lag: 0 }, '100.0%'],
+])('renderProgressLine shows %s', (_, change, part) => {
+  expect(line(change, 120)).toContain(part);
+});
 
-  it('fits any width in plain ASCII', () => {
-    const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
-    const upTo = (max: number) => fc.double({ min: 0, max, noNaN: true });
-    const state = fc.record({
-      mode: fc.constantFrom('waiting', 'catching_up', 'following'),
-      ...{ latestIndexed: maybe(fc.nat()), head: maybe(fc.maxSafeNat()), lag: maybe(fc.maxSafeNat()) },
-      ...{ ratePerSecond: upTo(1e6), etaSeconds: maybe(upTo(1e12)), fraction: upTo(1) },
-    });
-    fc.assert(
-      fc.property(state, fc.integer({ min: 0, max: 200 }), (any, columns) => {
-        const line = renderProgressLine(any, columns);
-        expect(line.length).toBeLessThanOrEqual(columns);
-        expect(line).toMatch(/^[\x20-\x7e]*$/);
-      }),
-    );
+it('renderProgressLine fits any width in plain ASCII', () => {
+  const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined });
+  const upTo = (max: number) => fc.double({ min: 0, max, noNaN: true });
+  const state = fc.record({
+    mode: fc.constantFrom('waiting', 'catching_up', 'following'),
+    ...{ latestIndexed: maybe(fc.nat()), head: maybe(fc.maxSafeNat()), lag: maybe(fc.maxSafeNat()) },
+    ...{ ratePerSecond: upTo(1e6), etaSeconds: maybe(upTo(1e12)), fraction: upTo(1) },
   });
+  fc.assert(
+    fc.property(state, fc.integer({ min: 0, max: 200 }), (any, columns) => {
+      const line = renderProgressLine(any, columns);
+      expect(line.length).toBeLessThanOrEqual(columns);
+      expect(line).toMatch(/^[\x20-\x7e]*$/);
+    }),
+  );
 });
 
 /** Back to the first column and erase. */
@@ -171,39 +167,37 @@ class FakeTerminal {
   }
 }
 
-describe('LiveTerminal', () => {
-  it('prints log lines above the live line and garbles neither', () => {
-    const terminal = new FakeTerminal();
-    const live = new LiveTerminal({ stream: terminal });
-    live.write('before\n');
-    live.setLine('10%');
-    live.write('during\n');
-    expect(terminal).toMatchObject({ scrolled: ['before', 'during'], line: '10%' });
-    live.setLine('9%');
-    live.write('no newline');
-    expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline'], line: '9%' });
-    live.setLine(undefined);
-    live.write('after\n');
-    expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline', 'after'], line: '' });
-  });
+it('LiveTerminal prints log lines above the live line and garbles neither', () => {
+  const terminal = new FakeTerminal();
+  const live = new LiveTerminal({ stream: terminal });
+  live.write('before\n');
+  live.setLine('10%');
+  live.write('during\n');
+  expect(terminal).toMatchObject({ scrolled: ['before', 'during'], line: '10%' });
+  live.setLine('9%');
+  live.write('no newline');
+  expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline'], line: '9%' });
+  live.setLine(undefined);
+  live.write('after\n');
+  expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline', 'after'], line: '' });
+});
 
-  it('does not pile up live lines while the terminal stands still', () => {
-    const terminal = Object.assign(new FakeTerminal(), { isBehind: false });
-    const live = new LiveTerminal({ stream: terminal });
-    live.setLine('8%');
-    terminal.isBehind = true;
-    live.setLine('9%');
-    expect(terminal).toMatchObject({ scrolled: [], line: '8%' });
-    live.write('during\n');
-    expect(terminal).toMatchObject({ scrolled: ['during'], line: '9%' });
-    live.setLine(undefined);
-    expect(terminal.line).toBe('');
-  });
+it('LiveTerminal does not pile up live lines while the terminal stands still', () => {
+  const terminal = Object.assign(new FakeTerminal(), { isBehind: false });
+  const live = new LiveTerminal({ stream: terminal });
+  live.setLine('8%');
+  terminal.isBehind = true;
+  live.setLine('9%');
+  expect(terminal).toMatchObject({ scrolled: [], line: '8%' });
+  live.write('during\n');
+  expect(terminal).toMatchObject({ scrolled: ['during'], line: '9%' });
+  live.setLine(undefined);
+  expect(terminal.line).toBe('');
+});
 
-  it('keeps the last column free', () => {
-    expect(new LiveTerminal({ stream: new FakeTerminal() }).columns()).toBe(79);
-    expect(new LiveTerminal({ stream: { write: () => true, columns: undefined } }).columns()).toBe(79);
-  });
+it('LiveTerminal keeps the last column free', () => {
+  expect(new LiveTerminal({ stream: new FakeTerminal() }).columns()).toBe(79);
+  expect(new LiveTerminal({ stream: { write: () => true, columns: undefined } }).columns()).toBe(79);
 });
 
 function reporterOn(mode: 'tty' | 'log', latest = 0, head = 1_000_000, heldUpBy?: string) {

@@ -15,84 +15,82 @@ import type { WireBlock } from '../../support/proofData.js';
 const hex = (text: string): Buffer => Buffer.from(text, 'hex');
 const MOST = (1n << 64n) - 1n;
 
-describe('the id of a result', () => {
-  const modern = knownAnswers('block-v0.51.json') as { blockMessageFull: string; resultIDs: Identifier[] };
-  const block = recordedBlock(
-    loadMessages()('flow.entities.Block').decode(
-      Buffer.from(modern.blockMessageFull, 'base64'),
-    ) as unknown as WireBlock,
+const modern = knownAnswers('block-v0.51.json') as { blockMessageFull: string; resultIDs: Identifier[] };
+const block = recordedBlock(
+  loadMessages()('flow.entities.Block').decode(
+    Buffer.from(modern.blockMessageFull, 'base64'),
+  ) as unknown as WireBlock,
+);
+const modernIds = new Set(modern.resultIDs);
+
+it('the id of a result binds every kind of service event', () => {
+  expect(block.results.map((result) => executionResultId(result, modernIds))).toEqual([...modernIds]);
+  const types = block.results.flatMap(({ serviceEvents }) => serviceEvents.map(({ type }) => type));
+  expect(new Set(types).size).toBe(7);
+});
+
+it('the id of a result is that of older chunks too, with a count of service events and without', () => {
+  const { block: older, resultIDs } = knownAnswers('block-v0.42.json') as {
+    block: { Payload: { Results: OlderResult[] } };
+    resultIDs: Identifier[];
+  };
+  const results = older.Payload.Results.map(olderResult);
+  expect(results.map((result) => executionResultId(result, new Set(resultIDs)))).toEqual(resultIDs);
+  const counts = results.flatMap(({ chunks }) => chunks.map((chunk) => chunk.serviceEventCount));
+  expect(counts).toContain(0);
+  expect(counts).toContain(0xffff_0000);
+  // Nodes before the count did not send the field.
+  const unmarked = results[1]!.chunks.map((chunk) => ({ ...chunk, serviceEventCount: 0 }));
+  expect(executionResultId({ ...results[1]!, chunks: unmarked }, new Set(resultIDs))).toBe(resultIDs[1]);
+});
+
+it('the id of a result is another once anything of an event is changed', () => {
+  const [result] = block.results as [ExecutionResult];
+  const leaves = result.serviceEvents.flatMap(({ payload }, event) =>
+    pathsOf(JSON.parse(Buffer.from(payload).toString())).map((path) => ({ event, path })),
   );
-  const modernIds = new Set(modern.resultIDs);
+  expect(leaves.length).toBeGreaterThan(60);
+  for (const { event, path } of leaves) {
+    const serviceEvents = result.serviceEvents.map((each, index) => {
+      if (index !== event) return each;
+      const changed: unknown = JSON.parse(Buffer.from(each.payload).toString());
+      changeAt(changed, path);
+      return { ...each, payload: Buffer.from(JSON.stringify(changed)) };
+    });
+    expect(executionResultId({ ...result, serviceEvents }, modernIds), path.join('.')).toBeUndefined();
+  }
+  expect(executionResultId({ ...result, serviceEvents: result.serviceEvents.slice(1) }, modernIds)).toBe(
+    undefined,
+  );
+  expect(executionResultId(result, new Set())).toBeUndefined();
+});
 
-  it('binds every kind of service event', () => {
-    expect(block.results.map((result) => executionResultId(result, modernIds))).toEqual([...modernIds]);
-    const types = block.results.flatMap(({ serviceEvents }) => serviceEvents.map(({ type }) => type));
-    expect(new Set(types).size).toBe(7);
-  });
+it('the id of a result is not made of events whose type or shape is not known', () => {
+  const [result] = block.results as [ExecutionResult];
+  for (const [type, payload] of [
+    ['surprise', '{}'],
+    ['setup', '{'],
+    ['setup', '{"Counter": -1}'],
+    ['setup', '{"Participants": 7}'],
+    ['setup', '{"Participants": [{"Role": "poet"}]}'],
+    ['eject-node', '{"NodeID": "ab"}'],
+    ['commit', '[]'],
+  ] as const) {
+    const serviceEvents = [{ type, payload: Buffer.from(payload) }];
+    expect(executionResultId({ ...result, serviceEvents }, modernIds)).toBeUndefined();
+  }
+});
 
-  it('is that of older chunks too, with a count of service events and without', () => {
-    const { block: older, resultIDs } = knownAnswers('block-v0.42.json') as {
-      block: { Payload: { Results: OlderResult[] } };
-      resultIDs: Identifier[];
-    };
-    const results = older.Payload.Results.map(olderResult);
-    expect(results.map((result) => executionResultId(result, new Set(resultIDs)))).toEqual(resultIDs);
-    const counts = results.flatMap(({ chunks }) => chunks.map((chunk) => chunk.serviceEventCount));
-    expect(counts).toContain(0);
-    expect(counts).toContain(0xffff_0000);
-    // Nodes before the count did not send the field.
-    const unmarked = results[1]!.chunks.map((chunk) => ({ ...chunk, serviceEventCount: 0 }));
-    expect(executionResultId({ ...results[1]!, chunks: unmarked }, new Set(resultIDs))).toBe(resultIDs[1]);
-  });
-
-  it('is another once anything of an event is changed', () => {
-    const [result] = block.results as [ExecutionResult];
-    const leaves = result.serviceEvents.flatMap(({ payload }, event) =>
-      pathsOf(JSON.parse(Buffer.from(payload).toString())).map((path) => ({ event, path })),
-    );
-    expect(leaves.length).toBeGreaterThan(60);
-    for (const { event, path } of leaves) {
-      const serviceEvents = result.serviceEvents.map((each, index) => {
-        if (index !== event) return each;
-        const changed: unknown = JSON.parse(Buffer.from(each.payload).toString());
-        changeAt(changed, path);
-        return { ...each, payload: Buffer.from(JSON.stringify(changed)) };
-      });
-      expect(executionResultId({ ...result, serviceEvents }, modernIds), path.join('.')).toBeUndefined();
-    }
-    expect(executionResultId({ ...result, serviceEvents: result.serviceEvents.slice(1) }, modernIds)).toBe(
-      undefined,
-    );
-    expect(executionResultId(result, new Set())).toBeUndefined();
-  });
-
-  it('is not made of events whose type or shape is not known', () => {
-    const [result] = block.results as [ExecutionResult];
-    for (const [type, payload] of [
-      ['surprise', '{}'],
-      ['setup', '{'],
-      ['setup', '{"Counter": -1}'],
-      ['setup', '{"Participants": 7}'],
-      ['setup', '{"Participants": [{"Role": "poet"}]}'],
-      ['eject-node', '{"NodeID": "ab"}'],
-      ['commit', '[]'],
-    ] as const) {
-      const serviceEvents = [{ type, payload: Buffer.from(payload) }];
-      expect(executionResultId({ ...result, serviceEvents }, modernIds)).toBeUndefined();
-    }
-  });
-
-  it('is read from the wire, whatever else is in the message', () => {
-    fc.assert(
-      fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
-        try {
-          executionResultId(decodeExecutionResult(bytes), new Set());
-        } catch (error) {
-          expect((error as Error).name).toBe('WireError');
-        }
-      }),
-    );
-  });
+it('the id of a result is read from the wire, whatever else is in the message', () => {
+  fc.assert(
+    fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+      try {
+        executionResultId(decodeExecutionResult(bytes), new Set());
+      } catch (error) {
+        expect((error as Error).name).toBe('WireError');
+      }
+    }),
+  );
 });
 
 it('RLP of nested values is that of another implementation', () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { toIdentifier, type Identifier } from '../../../src/flow/index.js';
 import { BlockHasher, BlockProver, checkDocument, loadCertificates } from '../../../src/proof/index.js';
@@ -15,10 +15,7 @@ const BLOCK = 50;
 /** The last header holds the certificate for the one before. */
 const LAST = 56;
 const chain = new ChainGenerator({
-  hashedIds: true,
-  rootHeight: ROOT,
-  certifiedFrom: LAST,
-  minorityFrom: LAST + 1,
+  ...{ hashedIds: true, rootHeight: ROOT, certifiedFrom: LAST, minorityFrom: LAST + 1 },
 });
 const prover = new BlockProver({ chainId: chain.chainId });
 const hasher = new BlockHasher();
@@ -67,74 +64,72 @@ const verify: VerifyCertificate = (certificate, committee: Committee) => {
 const check = (text: string, from = trusted) => bothCheckers(text, from, verify);
 const changed = (changes: object): string => JSON.stringify({ ...document, ...changes });
 
-describe('a document that ends by a certificate', () => {
-  it('proves a block final from the id of an anchor below it', () => {
-    const block = `block ${BLOCK}:${chain.blockId(BLOCK)} of ${chain.chainId}`;
-    expect(check(changed({}))).toEqual([
-      expect.stringMatching(`^${block}, with ${guarantees.length} collections, is final$`),
-    ]);
-    expect(checkDocument(changed({}), undefined, verify)).toMatchObject({ ok: true, from: trusted });
-  });
+it('proves a block final from the id of an anchor below it', () => {
+  const block = `block ${BLOCK}:${chain.blockId(BLOCK)} of ${chain.chainId}`;
+  expect(check(changed({}))).toEqual([
+    expect.stringMatching(`^${block}, with ${guarantees.length} collections, is final$`),
+  ]);
+  expect(checkDocument(changed({}), undefined, verify)).toMatchObject({ ok: true, from: trusted });
+});
 
-  it('proves a collection of the block too, and its transactions where they are asked for', () => {
-    const [first] = chain.block(BLOCK).collections;
-    const collection = hex(first!.transactionIds).match(/.{64}/g) ?? [];
-    const [block, said, ...more] = check(changed({ collection })) ?? [];
-    expect([block, said, more]).toEqual([expect.stringContaining('is final'), expect.any(String), []]);
-    expect(said).toContain(`collection ${first!.id}, number 0 of the block`);
-    expect(check(changed({ collection, transaction: collection.at(-1) }))).toHaveLength(3);
-  });
+it('proves a collection of the block too, and its transactions where they are asked for', () => {
+  const [first] = chain.block(BLOCK).collections;
+  const collection = hex(first!.transactionIds).match(/.{64}/g) ?? [];
+  const [block, said, ...more] = check(changed({ collection })) ?? [];
+  expect([block, said, more]).toEqual([expect.stringContaining('is final'), expect.any(String), []]);
+  expect(said).toContain(`collection ${first!.id}, number 0 of the block`);
+  expect(check(changed({ collection, transaction: collection.at(-1) }))).toHaveLength(3);
+});
 
-  it('lets a bug of the verification through', () => {
-    const bug = () => {
-      throw new TypeError('a bug');
-    };
-    expect(() => checkDocument(changed({}), trusted, bug)).toThrow('a bug');
-  });
+it('lets a bug of the verification through', () => {
+  const bug = () => {
+    throw new TypeError('a bug');
+  };
+  expect(() => checkDocument(changed({}), trusted, bug)).toThrow('a bug');
+});
 
-  it('reaches later committees by blocks that are proven final on the way', () => {
-    const further = storedAt(LAST - 2);
-    const state = readProtocolState(
-      chain.snapshot(LAST - 2) ?? '',
-      toIdentifier(further.fields.protocolStateId),
-    );
-    if (!state.ok) throw new Error(state.reason);
-    const headers = [LAST - 2, LAST - 1, LAST].map((height) => hex(storedAt(height).header));
-    const second = { ...step, headers, roots: hex(further.roots) };
-    expect(check(changed({ way: [step, second] }))).toHaveLength(1);
-    expect(check(changed({ way: [step, { ...second, headers: headers.slice(0, 2) }] }))).toBeUndefined();
-    expect(check(changed({ way: [step, { ...second, roots: step.roots }] }))).toBeUndefined();
-    expect(check(changed({ way: [{ ...step, headers }, second] }))).toBeUndefined();
-  });
+it('reaches later committees by blocks that are proven final on the way', () => {
+  const further = storedAt(LAST - 2);
+  const state = readProtocolState(
+    chain.snapshot(LAST - 2) ?? '',
+    toIdentifier(further.fields.protocolStateId),
+  );
+  if (!state.ok) throw new Error(state.reason);
+  const headers = [LAST - 2, LAST - 1, LAST].map((height) => hex(storedAt(height).header));
+  const second = { ...step, headers, roots: hex(further.roots) };
+  expect(check(changed({ way: [step, second] }))).toHaveLength(1);
+  expect(check(changed({ way: [step, { ...second, headers: headers.slice(0, 2) }] }))).toBeUndefined();
+  expect(check(changed({ way: [step, { ...second, roots: step.roots }] }))).toBeUndefined();
+  expect(check(changed({ way: [{ ...step, headers }, second] }))).toBeUndefined();
+});
 
-  it('is refused with a certificate of a minority, and without one', () => {
-    for (const last of [LAST - 1, LAST + 1])
-      expect(check(changed({ headers: headersTo(last) }))).toBeUndefined();
-    expect(check(changed({ headers: headersTo(BLOCK + 1) }))).toBeUndefined();
-    for (const changes of [
-      ...[{ way: undefined }, { way: [] }, { way: [{ ...step, events: step.events.slice(0, 1) }] }],
-      ...[
-        { headers: [] },
-        { headers: 7 },
-        { guarantees: ['ab'.repeat(32)] },
-        { guarantees: ['ab'.repeat(5e6)] },
-      ],
-    ])
-      expect(check(changed(changes))).toBeUndefined();
-    expect(check(changed({}), `${ROOT}:${chain.blockId(ROOT + 1) satisfies Identifier}`)).toBeUndefined();
-  });
+it('is refused with a certificate of a minority, and without one', () => {
+  for (const last of [LAST - 1, LAST + 1])
+    expect(check(changed({ headers: headersTo(last) }))).toBeUndefined();
+  expect(check(changed({ headers: headersTo(BLOCK + 1) }))).toBeUndefined();
+  for (const changes of [
+    ...[{ way: undefined }, { way: [] }, { way: [{ ...step, events: step.events.slice(0, 1) }] }],
+    ...[
+      { headers: [] },
+      { headers: 7 },
+      { guarantees: ['ab'.repeat(32)] },
+      { guarantees: ['ab'.repeat(5e6)] },
+    ],
+  ])
+    expect(check(changed(changes))).toBeUndefined();
+  expect(check(changed({}), `${ROOT}:${chain.blockId(ROOT + 1) satisfies Identifier}`)).toBeUndefined();
+});
 
-  it('is refused with any bit flipped that is hashed or signed for', () => {
-    const text = changed({});
-    const random = seededRandom(11);
-    for (let round = 0; round < 50; round++) {
-      const bytes = Buffer.from(text);
-      const position = Math.floor(random.next() * bytes.length);
-      bytes[position]! ^= 1 << Math.floor(random.next() * 8);
-      const said = check(bytes.toString());
-      if (!isInLastHeader(bytes)) expect(said, `position ${position}`).toBeUndefined();
-    }
-  });
+it('is refused with any bit flipped that is hashed or signed for', () => {
+  const text = changed({});
+  const random = seededRandom(11);
+  for (let round = 0; round < 50; round++) {
+    const bytes = Buffer.from(text);
+    const position = Math.floor(random.next() * bytes.length);
+    bytes[position]! ^= 1 << Math.floor(random.next() * 8);
+    const said = check(bytes.toString());
+    if (!isInLastHeader(bytes)) expect(said, `position ${position}`).toBeUndefined();
+  }
 });
 
 /** The last block's own id is not signed for, only its parent's: of its header the certificate alone is covered. */

@@ -14,9 +14,7 @@ const CHAIN = 'flow-mainnet';
 const vectors = { 'v0.42': blockVector('v0.42'), 'v0.51': blockVector('v0.51') };
 const recorded = recordedBlocks();
 
-function prove(message: Uint8Array, chainId = CHAIN): Proving {
-  return new BlockProver({ chainId }).prove(message);
-}
+const prove = (message: Uint8Array, chainId = CHAIN): Proving => new BlockProver({ chainId }).prove(message);
 
 function proven(message: Uint8Array, chainId = CHAIN): Extract<Proving, { kind: 'proven' }> {
   const proving = prove(message, chainId);
@@ -160,59 +158,57 @@ describe('a block in full form', () => {
       expect(prove(message)).toEqual({ kind: 'without_header', block: decodeBlockMessage(message) });
   });
 
-  describe('is refused', () => {
-    const payload = newest.payload as Readonly<Record<string, readonly Json[]>>;
-    const changed = (kind: string, change: Json): ReferenceBlock => {
-      const [first, ...others] = payload[kind] ?? [];
-      return { header: newest.header, payload: { ...payload, [kind]: [{ ...first, ...change }, ...others] } };
-    };
-    const [guarantee] = payload['Guarantees'] ?? [];
-    const Timestamp = '2025-10-22T12:59:59.123000001Z';
-    const finer = sealedBlock('H8P8', { ...newest, header: { ...newest.header, Timestamp } }, resultIDs);
-    const other = 'ab'.repeat(32);
+  const payload = newest.payload as Readonly<Record<string, readonly Json[]>>;
+  const changed = (kind: string, change: Json): ReferenceBlock => {
+    const [first, ...others] = payload[kind] ?? [];
+    return { header: newest.header, payload: { ...payload, [kind]: [{ ...first, ...change }, ...others] } };
+  };
+  const [guarantee] = payload['Guarantees'] ?? [];
+  const Timestamp = '2025-10-22T12:59:59.123000001Z';
+  const finer = sealedBlock('H8P8', { ...newest, header: { ...newest.header, Timestamp } }, resultIDs);
+  const other = 'ab'.repeat(32);
 
-    it.each([
-      ['whose guarantee', changed('Guarantees', { CollectionID: other })],
-      ['whose reference block', changed('Guarantees', { ReferenceBlockID: other })],
-      ['whose seal', changed('Seals', { FinalState: other })],
-      ['whose receipt', changed('Receipts', { ExecutorID: other })],
-      ['whose result', changed('Receipts', { ResultID: other })],
-      ['whose protocol state', { ...newest, payload: { ...payload, ProtocolStateID: other } }],
-      ['with a guarantee less', { ...newest, payload: { ...payload, Guarantees: [guarantee] } }],
-    ])('%s its header does not cover', (_, block) => {
-      expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'payload' });
-    });
+  it.each([
+    ['whose guarantee', changed('Guarantees', { CollectionID: other })],
+    ['whose reference block', changed('Guarantees', { ReferenceBlockID: other })],
+    ['whose seal', changed('Seals', { FinalState: other })],
+    ['whose receipt', changed('Receipts', { ExecutorID: other })],
+    ['whose result', changed('Receipts', { ResultID: other })],
+    ['whose protocol state', { ...newest, payload: { ...payload, ProtocolStateID: other } }],
+    ['with a guarantee less', { ...newest, payload: { ...payload, Guarantees: [guarantee] } }],
+  ])('is refused %s its header does not cover', (_, block) => {
+    expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'payload' });
+  });
 
-    it('of another chain', () => {
-      const message = fullBlockMessage(newest);
-      expect(prove(message, 'flow-testnet')).toMatchObject({ kind: 'refused', reason: 'chain' });
-    });
+  it('is refused of another chain', () => {
+    const message = fullBlockMessage(newest);
+    expect(prove(message, 'flow-testnet')).toMatchObject({ kind: 'refused', reason: 'chain' });
+  });
 
-    it.each([
-      ['a guarantee twice', { ...newest, payload: { ...payload, Guarantees: [guarantee, guarantee] } }],
-      ['a time that is finer than what is hashed', { header: finer.header, payload }],
-    ])('with %s', (_, block) => {
-      expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
-    });
+  it.each([
+    ['a guarantee twice', { ...newest, payload: { ...payload, Guarantees: [guarantee, guarantee] } }],
+    ['a time that is finer than what is hashed', { header: finer.header, payload }],
+  ])('is refused with %s', (_, block) => {
+    expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
+  });
 
-    it('with copies that differ', () => {
-      const message = fullBlockMessage(newest);
-      const block = scanFullBlock(message);
-      const [signature, ...noOther] = block.signatures;
-      const copies = {
-        id: [block.id, 'id'],
-        headerId: [block.header?.id, 'id'],
-        parentId: [block.parentId, 'copy'],
-        signature: [signature, 'copy'],
-        guaranteeSignature: [block.guarantees[0]?.signatures[0], 'copy'],
-      } as const;
-      expect(noOther).toEqual([]);
-      for (const [span, reason] of Object.values(copies)) {
-        const turned = Buffer.from(message);
-        turned.writeUInt8(turned.readUInt8(span?.start ?? -1) ^ 1, span?.start);
-        expect(prove(turned)).toMatchObject({ kind: 'refused', reason });
-      }
-    });
+  it('is refused with copies that differ', () => {
+    const message = fullBlockMessage(newest);
+    const block = scanFullBlock(message);
+    const [signature, ...noOther] = block.signatures;
+    const copies = {
+      id: [block.id, 'id'],
+      headerId: [block.header?.id, 'id'],
+      parentId: [block.parentId, 'copy'],
+      signature: [signature, 'copy'],
+      guaranteeSignature: [block.guarantees[0]?.signatures[0], 'copy'],
+    } as const;
+    expect(noOther).toEqual([]);
+    for (const [span, reason] of Object.values(copies)) {
+      const turned = Buffer.from(message);
+      turned.writeUInt8(turned.readUInt8(span?.start ?? -1) ^ 1, span?.start);
+      expect(prove(turned)).toMatchObject({ kind: 'refused', reason });
+    }
   });
 
   it('with a singular field twice is a wire error', () => {
@@ -238,102 +234,98 @@ describe('a block in full form', () => {
   });
 });
 
-describe('ids of results', () => {
-  const { block, resultIDs } = vectors['v0.51'];
-  const receipts = block.payload['Receipts'] as readonly Json[];
-  const backwards = { ...block, payload: { ...block.payload, Receipts: receipts.toReversed() } };
-  const sealed = sealedBlock('H8P8', backwards, resultIDs);
+const { block, resultIDs } = vectors['v0.51'];
+const receipts = block.payload['Receipts'] as readonly Json[];
+const backwards = { ...block, payload: { ...block.payload, Receipts: receipts.toReversed() } };
+const sealed = sealedBlock('H8P8', backwards, resultIDs);
 
-  /** The block with the results that flow-go sent, each changed by `change`. */
-  const withResults = (change: (result: Buffer) => Buffer): Buffer => {
-    const { bytes, results } = scanFullBlock(Buffer.from(vectors['v0.51'].blockMessageFull, 'base64'));
-    return Buffer.concat([
-      fullBlockMessage({ ...sealed, payload: { ...sealed.payload, Results: [] } }),
-      ...results.map(({ start, length }) =>
-        new WireWriter().element(9, change(Buffer.from(bytes.subarray(start, start + length)))).finish(),
-      ),
-    ]);
-  };
+/** The block with the results that flow-go sent, each changed by `change`. */
+const withResults = (change: (result: Buffer) => Buffer): Buffer => {
+  const { bytes, results } = scanFullBlock(Buffer.from(vectors['v0.51'].blockMessageFull, 'base64'));
+  return Buffer.concat([
+    fullBlockMessage({ ...sealed, payload: { ...sealed.payload, Results: [] } }),
+    ...results.map(({ start, length }) =>
+      new WireWriter().element(9, change(Buffer.from(bytes.subarray(start, start + length)))).finish(),
+    ),
+  ]);
+};
 
-  it('are hashed where no order of the receipts gives them', () => {
-    expect(prove(withResults((result) => result))).toMatchObject({ kind: 'proven', form: 'H8P8' });
-  });
-
-  it('are refused where the results do not hash to what a receipt says', () => {
-    const changed = withResults((result) => {
-      // Within the id of the result before, the first field.
-      result.writeUInt8(result.readUInt8(10) ^ 1, 10);
-      return result;
-    });
-    expect(prove(changed)).toMatchObject({ kind: 'refused', reason: 'payload' });
-  });
-
-  it('are found whichever of the receipts they are of', () => {
-    const ids = Array.from({ length: 6 }, (_, index) => Buffer.alloc(32, `result ${index}`).toString('hex'));
-    const Receipts = ids.map((ResultID) => ({ ...receipts[0], ResultID }));
-    fc.assert(
-      fc.property(fc.subarray(ids), (held) => {
-        // Of a result of no bytes nothing can be hashed.
-        const payload = { ...block.payload, Receipts, Results: held.map(() => ({})) };
-        expect(prove(fullBlockMessage(sealedBlock('H8P8', { ...block, payload }, held))).kind).toBe('proven');
-      }),
-      { numRuns: 30 },
-    );
-  });
-
-  it('are tried in a bounded number of ways', () => {
-    const many = Array.from({ length: 40 }, (_, index) => ({
-      ...receipts[0],
-      ResultID: Buffer.alloc(32, `result ${index}`).toString('hex'),
-    }));
-    const results = Array.from({ length: 20 }, () => ({}));
-    const payload = { ...block.payload, Receipts: many, Results: results };
-    // A result is no message: none is looked at once one is of no receipt.
-    const message = Buffer.concat([fullBlockMessage({ ...block, payload }), Buffer.from('4a020a09', 'hex')]);
-    expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'payload' });
-  });
+it('ids of results are hashed where no order of the receipts gives them', () => {
+  expect(prove(withResults((result) => result))).toMatchObject({ kind: 'proven', form: 'H8P8' });
 });
 
-describe('a stored proof', () => {
-  it('does not hold once its block has a guarantee twice, or not the certificate for its parent', () => {
-    const { block, proof } = proven(fullBlockMessage(vectors['v0.51'].block));
-    const light = decodeBlock(block.encoded);
-    const changes = [{ guarantees: [...light.guarantees, light.guarantees[0]!] }, { signatures: [] }];
-    for (const change of changes)
-      expect(checkStoredProof(encodeBlock({ ...light, ...change }), proof, CHAIN)).toBeUndefined();
-    expect(
-      new BlockProver({ chainId: CHAIN }).proveStored(encodeBlock({ ...light, signatures: [] }), proof),
-    ).toMatchObject({ kind: 'refused', reason: 'id' });
+it('ids of results are refused where the results do not hash to what a receipt says', () => {
+  const changed = withResults((result) => {
+    // Within the id of the result before, the first field.
+    result.writeUInt8(result.readUInt8(10) ^ 1, 10);
+    return result;
   });
+  expect(prove(changed)).toMatchObject({ kind: 'refused', reason: 'payload' });
+});
 
-  it('holds for its block alone', () => {
-    const proofs = recorded.map(({ full }) => proven(full, 'flow-localnet'));
-    for (const [index, { block, proof }] of proofs.entries()) {
-      expect(checkStoredProof(block.encoded, proof, 'flow-localnet')?.id).toBe(block.id);
-      const next = proofs[(index + 1) % proofs.length];
-      expect(checkStoredProof(block.encoded, next?.proof ?? proof, 'flow-localnet')).toBeUndefined();
-      expect(checkStoredProof(block.encoded, proof, 'flow-mainnet')).toBeUndefined();
-    }
-  });
+it('ids of results are found whichever of the receipts they are of', () => {
+  const ids = Array.from({ length: 6 }, (_, index) => Buffer.alloc(32, `result ${index}`).toString('hex'));
+  const Receipts = ids.map((ResultID) => ({ ...receipts[0], ResultID }));
+  fc.assert(
+    fc.property(fc.subarray(ids), (held) => {
+      // Of a result of no bytes nothing can be hashed.
+      const payload = { ...block.payload, Receipts, Results: held.map(() => ({})) };
+      expect(prove(fullBlockMessage(sealedBlock('H8P8', { ...block, payload }, held))).kind).toBe('proven');
+    }),
+    { numRuns: 30 },
+  );
+});
 
-  it('gives back every field of the header', () => {
-    const { full } = recorded.find(({ height }) => height === 99) ?? {};
-    const { block, proof } = proven(full ?? Buffer.alloc(0), 'flow-localnet');
-    const { header, bytes, protocolStateId } = scanFullBlock(full ?? Buffer.alloc(0));
-    const sent = (span: { start: number; length: number } | undefined): Buffer =>
-      bytes.subarray(span?.start, (span?.start ?? 0) + (span?.length ?? 0));
-    expect(readHeader(block.encoded, proof, 'flow-localnet')).toMatchObject({
-      ...{ form: 'H8P8', chainId: 'flow-localnet', id: block.id, parentId: block.parentId, height: 99 },
-      ...{ view: header?.view, parentView: header?.parentView },
-      payloadHash: sent(header?.payloadHash),
-      proposerId: sent(header?.proposerId),
-      parentVoterIndices: sent(header?.parentVoterIndices),
-      parentVoterSigData: sent(header?.parentVoterSigData),
-      protocolStateId: sent(protocolStateId),
-    });
-    const { lastViewTC } = readHeader(block.encoded, proof, 'flow-localnet');
-    expect(bytes.includes(Buffer.from(lastViewTC ?? 'none'))).toBe(true);
+it('ids of results are tried in a bounded number of ways', () => {
+  const many = Array.from({ length: 40 }, (_, index) => ({
+    ...receipts[0],
+    ResultID: Buffer.alloc(32, `result ${index}`).toString('hex'),
+  }));
+  const results = Array.from({ length: 20 }, () => ({}));
+  const payload = { ...block.payload, Receipts: many, Results: results };
+  // A result is no message: none is looked at once one is of no receipt.
+  const message = Buffer.concat([fullBlockMessage({ ...block, payload }), Buffer.from('4a020a09', 'hex')]);
+  expect(prove(message)).toMatchObject({ kind: 'refused', reason: 'payload' });
+});
+
+it('a stored proof does not hold once its block has a guarantee twice, or not the certificate for its parent', () => {
+  const { block, proof } = proven(fullBlockMessage(vectors['v0.51'].block));
+  const light = decodeBlock(block.encoded);
+  const changes = [{ guarantees: [...light.guarantees, light.guarantees[0]!] }, { signatures: [] }];
+  for (const change of changes)
+    expect(checkStoredProof(encodeBlock({ ...light, ...change }), proof, CHAIN)).toBeUndefined();
+  expect(
+    new BlockProver({ chainId: CHAIN }).proveStored(encodeBlock({ ...light, signatures: [] }), proof),
+  ).toMatchObject({ kind: 'refused', reason: 'id' });
+});
+
+it('a stored proof holds for its block alone', () => {
+  const proofs = recorded.map(({ full }) => proven(full, 'flow-localnet'));
+  for (const [index, { block, proof }] of proofs.entries()) {
+    expect(checkStoredProof(block.encoded, proof, 'flow-localnet')?.id).toBe(block.id);
+    const next = proofs[(index + 1) % proofs.length];
+    expect(checkStoredProof(block.encoded, next?.proof ?? proof, 'flow-localnet')).toBeUndefined();
+    expect(checkStoredProof(block.encoded, proof, 'flow-mainnet')).toBeUndefined();
+  }
+});
+
+it('a stored proof gives back every field of the header', () => {
+  const { full } = recorded.find(({ height }) => height === 99) ?? {};
+  const { block, proof } = proven(full ?? Buffer.alloc(0), 'flow-localnet');
+  const { header, bytes, protocolStateId } = scanFullBlock(full ?? Buffer.alloc(0));
+  const sent = (span: { start: number; length: number } | undefined): Buffer =>
+    bytes.subarray(span?.start, (span?.start ?? 0) + (span?.length ?? 0));
+  expect(readHeader(block.encoded, proof, 'flow-localnet')).toMatchObject({
+    ...{ form: 'H8P8', chainId: 'flow-localnet', id: block.id, parentId: block.parentId, height: 99 },
+    ...{ view: header?.view, parentView: header?.parentView },
+    payloadHash: sent(header?.payloadHash),
+    proposerId: sent(header?.proposerId),
+    parentVoterIndices: sent(header?.parentVoterIndices),
+    parentVoterSigData: sent(header?.parentVoterSigData),
+    protocolStateId: sent(protocolStateId),
   });
+  const { lastViewTC } = readHeader(block.encoded, proof, 'flow-localnet');
+  expect(bytes.includes(Buffer.from(lastViewTC ?? 'none'))).toBe(true);
 });
 
 // Other blocks, and proofs that are stored, are changed at random by the targets of test/fuzz/proofs.ts.

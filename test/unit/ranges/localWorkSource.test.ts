@@ -206,72 +206,68 @@ it('a range that fails goes on behind what is durable unless it is to start over
   expect(logger.of('warn')).toHaveLength(1);
 });
 
-describe('whatever happens', () => {
-  const step = fc.oneof(
-    { weight: 6, arbitrary: fc.constant('take' as const) },
-    { weight: 6, arbitrary: fc.constant('finish' as const) },
-    { weight: 3, arbitrary: fc.constant('some' as const) },
-    ...(['fail', 'over', 'pause', 'resume', 'plan', 'cancel', 'restart', 'wait', 'redrive'] as const).map(
-      (arbitrary) => ({ weight: 1, arbitrary: fc.constant(arbitrary) }),
-    ),
-  );
+const step = fc.oneof(
+  { weight: 6, arbitrary: fc.constant('take' as const) },
+  { weight: 6, arbitrary: fc.constant('finish' as const) },
+  { weight: 3, arbitrary: fc.constant('some' as const) },
+  ...(['fail', 'over', 'pause', 'resume', 'plan', 'cancel', 'restart', 'wait', 'redrive'] as const).map(
+    (arbitrary) => ({ weight: 1, arbitrary: fc.constant(arbitrary) }),
+  ),
+);
 
-  it('no height is handed out twice, and in the end all that is planned is covered', async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.nat(1_000), async (steps, pick) => {
-        const store = new MemoryRanges(LIVE);
-        let { clock, nextNow, source } = setUp({ store, borders: [37] });
-        let jobs: RangeJob[] = [];
-        const give = (job: RangeJob): void => {
-          job.signal.addEventListener('abort', () => {
-            jobs = jobs.filter((other) => other !== job);
-            void job.release();
-          });
-          jobs.push(job);
-          const heights = jobs.map(({ range }) => range);
-          expect(countHeights(joined(heights))).toBe(countHeights(heights));
-        };
-        await source.plan(ALL);
-        for (const [at, what] of [...steps, 'resume' as const].entries()) {
-          const job = jobs[(pick + at) % Math.max(1, jobs.length)];
-          if (what === 'take') {
-            const taken = await nextNow();
-            if (taken !== undefined) give(taken);
-          } else if (what === 'pause') await source.pause();
-          else if (what === 'resume') await source.resume();
-          else if (what === 'redrive') await source.redrive();
-          else if (what === 'wait') await clock.advance(200_000);
-          else if (what === 'plan')
-            await source.plan({ ...ALL, from: 20 + (at % 50) }).catch(() => undefined);
-          else if (what === 'cancel' && store.plans().length > 1)
-            await source.cancel(store.plans().at(-1)!.id);
-          else if (what === 'restart') {
-            // What runs at this moment is not known to the next process.
-            jobs = [];
-            ({ clock, nextNow, source } = setUp({ store, borders: [37] }));
-          } else if (job !== undefined && what === 'some') store.fill(job.range, 3);
-          if (job === undefined || !['finish', 'fail', 'over'].includes(what)) continue;
+it('whatever happens: no height is handed out twice, and in the end all that is planned is covered', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), fc.nat(1_000), async (steps, pick) => {
+      const store = new MemoryRanges(LIVE);
+      let { clock, nextNow, source } = setUp({ store, borders: [37] });
+      let jobs: RangeJob[] = [];
+      const give = (job: RangeJob): void => {
+        job.signal.addEventListener('abort', () => {
           jobs = jobs.filter((other) => other !== job);
-          if (what !== 'finish') await job.fail('no', { startOver: what === 'over' });
-          else {
-            if (store.open().some(({ from }) => from === job.range.from)) store.fill(job.range);
-            await job.succeed();
-          }
+          void job.release();
+        });
+        jobs.push(job);
+        const heights = jobs.map(({ range }) => range);
+        expect(countHeights(joined(heights))).toBe(countHeights(heights));
+      };
+      await source.plan(ALL);
+      for (const [at, what] of [...steps, 'resume' as const].entries()) {
+        const job = jobs[(pick + at) % Math.max(1, jobs.length)];
+        if (what === 'take') {
+          const taken = await nextNow();
+          if (taken !== undefined) give(taken);
+        } else if (what === 'pause') await source.pause();
+        else if (what === 'resume') await source.resume();
+        else if (what === 'redrive') await source.redrive();
+        else if (what === 'wait') await clock.advance(200_000);
+        else if (what === 'plan') await source.plan({ ...ALL, from: 20 + (at % 50) }).catch(() => undefined);
+        else if (what === 'cancel' && store.plans().length > 1) await source.cancel(store.plans().at(-1)!.id);
+        else if (what === 'restart') {
+          // What runs at this moment is not known to the next process.
+          jobs = [];
+          ({ clock, nextNow, source } = setUp({ store, borders: [37] }));
+        } else if (job !== undefined && what === 'some') store.fill(job.range, 3);
+        if (job === undefined || !['finish', 'fail', 'over'].includes(what)) continue;
+        jobs = jobs.filter((other) => other !== job);
+        if (what !== 'finish') await job.fail('no', { startOver: what === 'over' });
+        else {
+          if (store.open().some(({ from }) => from === job.range.from)) store.fill(job.range);
+          await job.succeed();
         }
-        for (let rounds = 0; store.plans().length > 0 && rounds < 100; rounds += 1) {
-          const taken = jobs.pop() ?? (await nextNow());
-          if (taken === undefined) {
-            await source.redrive();
-            await clock.advance(200_000);
-            continue;
-          }
-          if (store.open().some(({ from }) => from === taken.range.from)) store.fill(taken.range);
-          await taken.succeed();
+      }
+      for (let rounds = 0; store.plans().length > 0 && rounds < 100; rounds += 1) {
+        const taken = jobs.pop() ?? (await nextNow());
+        if (taken === undefined) {
+          await source.redrive();
+          await clock.advance(200_000);
+          continue;
         }
-        expect(store.coverage()).toEqual([{ from: 0, to: 120 }]);
-        expect(store.open()).toEqual([]);
-      }),
-      { numRuns: 60 },
-    );
-  });
+        if (store.open().some(({ from }) => from === taken.range.from)) store.fill(taken.range);
+        await taken.succeed();
+      }
+      expect(store.coverage()).toEqual([{ from: 0, to: 120 }]);
+      expect(store.open()).toEqual([]);
+    }),
+    { numRuns: 60 },
+  );
 });

@@ -1,6 +1,6 @@
 import { PassThrough, Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { Output, outputError } from '../../../src/runtime/index.js';
 import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
 import { seededRandom, VirtualClock } from '../../support/index.js';
@@ -57,62 +57,60 @@ function outputOver(behind = new Behind()) {
 const LONG = 'x'.repeat(60_000);
 const FULL_LINES = Math.ceil(MAX_WAITING_BYTES / LONG.length);
 
-describe('an output that never waits', () => {
-  it('shows that nothing is taken after a second, before anything is lost', async () => {
-    for (const isLate of [false, true]) {
-      const { behind, clock, output } = outputOver();
-      output.neverWait();
-      Object.assign(behind, { answer: 'EAGAIN', isLate });
-      output.write('one\n');
-      await clock.advance(900);
-      expect(output.trouble()).toBeUndefined();
-      await clock.advance(200);
-      const reason = expect.stringContaining('nobody reads it') as string;
-      expect(output.trouble()).toMatchObject({ lostLines: 0, ageMs: 1_100, ...(!isLate && { reason }) });
-      behind.answer = Infinity;
-      behind.come();
-      await clock.advance(100);
-      expect([behind.text, output.trouble()]).toEqual(['one\n', undefined]);
-    }
-  });
-
-  it('loses at once what is refused, asks every second, and goes on with a whole line', async () => {
+it('an output that never waits shows that nothing is taken after a second, before anything is lost', async () => {
+  for (const isLate of [false, true]) {
     const { behind, clock, output } = outputOver();
     output.neverWait();
-    behind.answer = 2;
-    behind.isLate = true;
-    output.write('begun\n');
-    behind.come();
-    behind.answer = 'ENOSPC';
-    output.write('lost\n');
-    behind.come();
-    output.write('lost too\n');
-    expect(output.trouble()).toMatchObject({ lostLines: 2, reason: 'the disk is full. Free some space' });
-    behind.isLate = false;
-    await clock.advance(5_000);
-    expect(behind.text).toBe('be');
-    behind.answer = Infinity;
-    await clock.advance(1_000);
-    output.write('next\n');
-    expect(behind.text).toBe(
-      'begun\n2 lines were lost here since 2026-01-01T00:00:00.000Z: the disk is full. Free some space.\nnext\n',
-    );
-    expect(output.isBehind).toBe(false);
-  });
-
-  it('stops trying at the end', async () => {
-    const { behind, clock, output } = outputOver();
-    output.neverWait();
-    behind.answer = 'EAGAIN';
+    Object.assign(behind, { answer: 'EAGAIN', isLate });
     output.write('one\n');
-    output.close();
-    output.write('two\n');
-    expect(clock.pendingTimers).toBe(0);
-  });
+    await clock.advance(900);
+    expect(output.trouble()).toBeUndefined();
+    await clock.advance(200);
+    const reason = expect.stringContaining('nobody reads it') as string;
+    expect(output.trouble()).toMatchObject({ lostLines: 0, ageMs: 1_100, ...(!isLate && { reason }) });
+    behind.answer = Infinity;
+    behind.come();
+    await clock.advance(100);
+    expect([behind.text, output.trouble()]).toEqual(['one\n', undefined]);
+  }
+});
 
-  it('loses nothing untold and keeps to its bound, whatever is behind it', async () => {
-    for (let seed = 0; seed < 8; seed += 1) await playAt(seed);
-  });
+it('an output that never waits loses at once what is refused, asks every second, and goes on with a whole line', async () => {
+  const { behind, clock, output } = outputOver();
+  output.neverWait();
+  behind.answer = 2;
+  behind.isLate = true;
+  output.write('begun\n');
+  behind.come();
+  behind.answer = 'ENOSPC';
+  output.write('lost\n');
+  behind.come();
+  output.write('lost too\n');
+  expect(output.trouble()).toMatchObject({ lostLines: 2, reason: 'the disk is full. Free some space' });
+  behind.isLate = false;
+  await clock.advance(5_000);
+  expect(behind.text).toBe('be');
+  behind.answer = Infinity;
+  await clock.advance(1_000);
+  output.write('next\n');
+  expect(behind.text).toBe(
+    'begun\n2 lines were lost here since 2026-01-01T00:00:00.000Z: the disk is full. Free some space.\nnext\n',
+  );
+  expect(output.isBehind).toBe(false);
+});
+
+it('an output that never waits stops trying at the end', async () => {
+  const { behind, clock, output } = outputOver();
+  output.neverWait();
+  behind.answer = 'EAGAIN';
+  output.write('one\n');
+  output.close();
+  output.write('two\n');
+  expect(clock.pendingTimers).toBe(0);
+});
+
+it('an output that never waits loses nothing untold and keeps to its bound, whatever is behind it', async () => {
+  for (let seed = 0; seed < 8; seed += 1) await playAt(seed);
 });
 
 /** Writes numbered lines to an output that changes at random, and compares what came with what was told. */
@@ -157,31 +155,29 @@ async function playAt(seed: number): Promise<void> {
   expect([next, told], `seed ${seed}`).toEqual([written, lost]);
 }
 
-describe('an output that waits', () => {
-  it('keeps everything, in order', async () => {
-    const { behind, clock, output } = outputOver();
-    behind.answer = 'EAGAIN';
-    const lines = Array.from({ length: 3 * FULL_LINES }, (_, line) => `${line} ${LONG}\n`);
-    for (const line of lines) output.write(line);
-    let isDone = false;
-    const done = output.put(Buffer.from('end\n')).then(() => (isDone = true));
-    await clock.advance(1_000);
-    expect(isDone).toBe(false);
-    behind.answer = 10_000;
-    await clock.advance(1_000);
-    await done;
-    expect(behind.text).toBe(`${lines.join('')}end\n`);
-    await output.put();
-  });
+it('an output that waits keeps everything, in order', async () => {
+  const { behind, clock, output } = outputOver();
+  behind.answer = 'EAGAIN';
+  const lines = Array.from({ length: 3 * FULL_LINES }, (_, line) => `${line} ${LONG}\n`);
+  for (const line of lines) output.write(line);
+  let isDone = false;
+  const done = output.put(Buffer.from('end\n')).then(() => (isDone = true));
+  await clock.advance(1_000);
+  expect(isDone).toBe(false);
+  behind.answer = 10_000;
+  await clock.advance(1_000);
+  await done;
+  expect(behind.text).toBe(`${lines.join('')}end\n`);
+  await output.put();
+});
 
-  it('tells the one who waits for it that it is refused, else whoever made it', async () => {
-    const { behind, output, refused } = outputOver();
-    behind.answer = 'EPIPE';
-    await expect(output.put(Buffer.from('one'))).rejects.toMatchObject({ code: 'EPIPE' });
-    expect(refused).toEqual([]);
-    output.write('two');
-    expect(refused).toEqual(['EPIPE']);
-  });
+it('an output that waits tells the one who waits for it that it is refused, else whoever made it', async () => {
+  const { behind, output, refused } = outputOver();
+  behind.answer = 'EPIPE';
+  await expect(output.put(Buffer.from('one'))).rejects.toMatchObject({ code: 'EPIPE' });
+  expect(refused).toEqual([]);
+  output.write('two');
+  expect(refused).toEqual(['EPIPE']);
 });
 
 it('what a signal ends is no output that cannot be written, though Node.js gives it a code', async () => {

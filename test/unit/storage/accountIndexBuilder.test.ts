@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
 import { accountChain, begin, keyOf, MemoryDatabase, RecordingLogger } from '../../support/index.js';
 import { seededRandom, storeOver, VirtualClock } from '../../support/index.js';
@@ -49,95 +49,93 @@ async function run(clock: VirtualClock, accounts: AccountIndex, signal = NEVER) 
   return { builder, logger, running, tookMs };
 }
 
-describe('the building of the account index', () => {
-  it('lets others have a turn also after a step that took no time', async () => {
-    const clock = new VirtualClock();
-    expect((await run(clock, slowIndex(clock, 300, 0))).tookMs).toBeGreaterThanOrEqual(300);
-  });
+it('lets others have a turn also after a step that took no time', async () => {
+  const clock = new VirtualClock();
+  expect((await run(clock, slowIndex(clock, 300, 0))).tookMs).toBeGreaterThanOrEqual(300);
+});
 
-  it('writes nothing while there is no room', async () => {
-    const clock = new VirtualClock();
-    const index = slowIndex(clock, 3, 25);
-    let goOn = (): void => undefined;
-    const isFull = new Promise<void>((resolve) => (goOn = resolve));
-    let asked = 0;
-    const room = { whenRoom: () => ((asked += 1) === 2 ? isFull : undefined) };
-    const builder = new AccountIndexBuilder({ accounts: index, clock, logger: new RecordingLogger(), room });
-    const running = builder.run(NEVER);
-    await clock.advance(10_000);
-    expect(index.steps).toBe(1);
-    goOn();
-    await clock.advance(10_000);
-    await running;
-    expect(index.steps).toBe(3);
-  });
+it('writes nothing while there is no room', async () => {
+  const clock = new VirtualClock();
+  const index = slowIndex(clock, 3, 25);
+  let goOn = (): void => undefined;
+  const isFull = new Promise<void>((resolve) => (goOn = resolve));
+  let asked = 0;
+  const room = { whenRoom: () => ((asked += 1) === 2 ? isFull : undefined) };
+  const builder = new AccountIndexBuilder({ accounts: index, clock, logger: new RecordingLogger(), room });
+  const running = builder.run(NEVER);
+  await clock.advance(10_000);
+  expect(index.steps).toBe(1);
+  goOn();
+  await clock.advance(10_000);
+  await running;
+  expect(index.steps).toBe(3);
+});
 
-  it('rests four times as long as it works, and says when it begins and ends, and now and then how far it is', async () => {
-    const clock = new VirtualClock();
-    const { builder, logger, tookMs } = await run(clock, slowIndex(clock, 70, 100));
-    expect(tookMs).toBe(70 * 100 * 5);
-    expect(builder.progress()).toMatchObject({ state: 'complete', coverage: { missingHeights: 0 } });
-    // 35 seconds, with a line in each ten.
-    expect(logger.messages()).toEqual([BUILDING, BUILDING, BUILDING, BUILDING, COMPLETE]);
-    const lacking = logger.records.map(({ fields }) => fields['missingHeights'] as number);
-    expect(lacking).toEqual([...lacking].sort((left, right) => right - left));
-    expect([lacking[0], lacking.at(-1)]).toEqual([70, 0]);
-  });
+it('rests four times as long as it works, and says when it begins and ends, and now and then how far it is', async () => {
+  const clock = new VirtualClock();
+  const { builder, logger, tookMs } = await run(clock, slowIndex(clock, 70, 100));
+  expect(tookMs).toBe(70 * 100 * 5);
+  expect(builder.progress()).toMatchObject({ state: 'complete', coverage: { missingHeights: 0 } });
+  // 35 seconds, with a line in each ten.
+  expect(logger.messages()).toEqual([BUILDING, BUILDING, BUILDING, BUILDING, COMPLETE]);
+  const lacking = logger.records.map(({ fields }) => fields['missingHeights'] as number);
+  expect(lacking).toEqual([...lacking].sort((left, right) => right - left));
+  expect([lacking[0], lacking.at(-1)]).toEqual([70, 0]);
+});
 
-  it('has nothing to do, or to say, where the index is off or complete', async () => {
-    const { database, store } = await lateIndex();
-    const clock = new VirtualClock();
-    while (store.accounts.coverage()?.missingHeights !== 0) await store.accounts.extend();
-    const complete = await run(clock, store.accounts);
-    expect(complete.builder.progress().state).toBe('complete');
-    const off = await run(clock, (await storeOver(database, false)).accounts);
-    expect(off.builder.progress()).toEqual({ state: 'off', coverage: undefined });
-    expect([...complete.logger.records, ...off.logger.records]).toEqual([]);
-  });
+it('has nothing to do, or to say, where the index is off or complete', async () => {
+  const { database, store } = await lateIndex();
+  const clock = new VirtualClock();
+  while (store.accounts.coverage()?.missingHeights !== 0) await store.accounts.extend();
+  const complete = await run(clock, store.accounts);
+  expect(complete.builder.progress().state).toBe('complete');
+  const off = await run(clock, (await storeOver(database, false)).accounts);
+  expect(off.builder.progress()).toEqual({ state: 'off', coverage: undefined });
+  expect([...complete.logger.records, ...off.logger.records]).toEqual([]);
+});
 
-  it('stops at damage, says so, leaves the rest of the daemon alone, and goes on once that is healed', async () => {
-    const { database, store } = await lateIndex();
-    const key = keyOf(0x10, LAST - 150);
-    (await database.get(key))![3]! ^= 1;
-    const told: FoundDamage[] = [];
-    store.onDamage((damage) => told.push(damage));
-    const logger = new RecordingLogger();
-    const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
-    expect(builder.progress()).toMatchObject({ state: 'building', coverage: { missingHeights: 300 } });
-    await builder.run(NEVER);
-    expect(told).toMatchObject([{ height: LAST - 150 }]);
-    expect(builder.progress()).toMatchObject({ state: 'stopped', coverage: { from: LAST - 127 } });
-    expect(logger.records.filter(({ level }) => level === 'error')).toMatchObject([
-      { message: 'the account index cannot be built further', fields: { kind: 'corrupt' } },
-    ]);
-    expect(logger.messages()).not.toContain(COMPLETE);
-    (await database.get(key))![3]! ^= 1;
-    await builder.run(NEVER);
-    expect(builder.progress()).toMatchObject({ state: 'complete', coverage: { from: FIRST, to: LAST } });
-  });
+it('stops at damage, says so, leaves the rest of the daemon alone, and goes on once that is healed', async () => {
+  const { database, store } = await lateIndex();
+  const key = keyOf(0x10, LAST - 150);
+  (await database.get(key))![3]! ^= 1;
+  const told: FoundDamage[] = [];
+  store.onDamage((damage) => told.push(damage));
+  const logger = new RecordingLogger();
+  const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
+  expect(builder.progress()).toMatchObject({ state: 'building', coverage: { missingHeights: 300 } });
+  await builder.run(NEVER);
+  expect(told).toMatchObject([{ height: LAST - 150 }]);
+  expect(builder.progress()).toMatchObject({ state: 'stopped', coverage: { from: LAST - 127 } });
+  expect(logger.records.filter(({ level }) => level === 'error')).toMatchObject([
+    { message: 'the account index cannot be built further', fields: { kind: 'corrupt' } },
+  ]);
+  expect(logger.messages()).not.toContain(COMPLETE);
+  (await database.get(key))![3]! ^= 1;
+  await builder.run(NEVER);
+  expect(builder.progress()).toMatchObject({ state: 'complete', coverage: { from: FIRST, to: LAST } });
+});
 
-  it('fails with a disk that fails', async () => {
-    const { database, store } = await lateIndex();
-    const full = new StorageError('disk_full', 'The disk is full.');
-    database.beforeWrite = () => Promise.reject(full);
-    const logger = new RecordingLogger();
-    const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
-    await expect(builder.run(NEVER)).rejects.toBe(full);
-    // Nor is anything written on top of it.
-    database.beforeWrite = () => Promise.resolve();
-    await expect(builder.run(NEVER)).rejects.toBe(full);
-    expect(builder.progress()).toMatchObject({ coverage: { missingHeights: 300 } });
-  });
+it('fails with a disk that fails', async () => {
+  const { database, store } = await lateIndex();
+  const full = new StorageError('disk_full', 'The disk is full.');
+  database.beforeWrite = () => Promise.reject(full);
+  const logger = new RecordingLogger();
+  const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
+  await expect(builder.run(NEVER)).rejects.toBe(full);
+  // Nor is anything written on top of it.
+  database.beforeWrite = () => Promise.resolve();
+  await expect(builder.run(NEVER)).rejects.toBe(full);
+  expect(builder.progress()).toMatchObject({ coverage: { missingHeights: 300 } });
+});
 
-  it('ends in its rest when it is told to', async () => {
-    const clock = new VirtualClock();
-    const index = slowIndex(clock, 40, 25);
-    const controller = new AbortController();
-    clock.setTimer(60, () => controller.abort());
-    const { builder, logger, running, tookMs } = await run(clock, index, controller.signal);
-    await expect(running).rejects.toMatchObject({ name: 'AbortError' });
-    expect({ steps: index.steps, tookMs }).toEqual({ steps: 1, tookMs: 60 });
-    expect(builder.progress().state).toBe('building');
-    expect(logger.messages()).toEqual([BUILDING]);
-  });
+it('ends in its rest when it is told to', async () => {
+  const clock = new VirtualClock();
+  const index = slowIndex(clock, 40, 25);
+  const controller = new AbortController();
+  clock.setTimer(60, () => controller.abort());
+  const { builder, logger, running, tookMs } = await run(clock, index, controller.signal);
+  await expect(running).rejects.toMatchObject({ name: 'AbortError' });
+  expect({ steps: index.steps, tookMs }).toEqual({ steps: 1, tookMs: 60 });
+  expect(builder.progress().state).toBe('building');
+  expect(logger.messages()).toEqual([BUILDING]);
 });

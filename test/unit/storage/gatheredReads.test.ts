@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { ReadBatcher } from '../../../src/storage/leveldb/directory/ReadBatcher.js';
 
 const key = (name: string): Buffer => Buffer.from(name);
@@ -20,28 +20,26 @@ function database() {
   return { reads, asked };
 }
 
-describe('the questions of one turn of the event loop', () => {
-  const numbered = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
+const numbered = (count: number) => Array.from({ length: count }, (_, index) => `k${index}`);
 
-  it.each<[string, string[][], string[]]>([
-    ['as one', [['a', 'none'], ['b'], [], ['a']], ['a none b a']],
-    [
-      'in parts when they are many',
-      [...numbered(32), 'x', 'y'].map((name) => [name]),
-      [numbered(32).join(' '), 'x y'],
-    ],
-  ])('are put to the database %s, and each gets its own values', async (_, questions, expected) => {
-    const { reads, asked } = database();
-    const answers = await Promise.all(questions.map((names) => reads.getMany(keys(...names))));
-    const valueOf = (name: string) => (name === 'none' ? undefined : key(name.toUpperCase()));
-    expect(answers).toEqual(questions.map((names) => names.map(valueOf)));
-    expect(asked).toEqual(expected);
-  });
+it.each<[string, string[][], string[]]>([
+  ['as one', [['a', 'none'], ['b'], [], ['a']], ['a none b a']],
+  [
+    'in parts when they are many',
+    [...numbered(32), 'x', 'y'].map((name) => [name]),
+    [numbered(32).join(' '), 'x y'],
+  ],
+])('are put to the database %s, and each gets its own values', async (_, questions, expected) => {
+  const { reads, asked } = database();
+  const answers = await Promise.all(questions.map((names) => reads.getMany(keys(...names))));
+  const valueOf = (name: string) => (name === 'none' ? undefined : key(name.toUpperCase()));
+  expect(answers).toEqual(questions.map((names) => names.map(valueOf)));
+  expect(asked).toEqual(expected);
+});
 
-  it('are answered one by one where one of them cannot be', async () => {
-    const { reads } = database();
-    const [a, bad, c] = [keys('a'), keys('b', 'bad'), keys('c')].map((each) => reads.getMany(each));
-    await expect(bad).rejects.toThrow('bad cannot be read');
-    expect(await Promise.all([a, c])).toEqual([[key('A')], [key('C')]]);
-  });
+it('are answered one by one where one of them cannot be', async () => {
+  const { reads } = database();
+  const [a, bad, c] = [keys('a'), keys('b', 'bad'), keys('c')].map((each) => reads.getMany(each));
+  await expect(bad).rejects.toThrow('bad cannot be read');
+  expect(await Promise.all([a, c])).toEqual([[key('A')], [key('C')]]);
 });

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { afterAll, describe, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import type { DescriptorWait } from '../../../src/storage/leveldb/directory/openLevel.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
 import { useStores } from '../../support/storeDirectory.js';
@@ -32,109 +32,107 @@ async function put(database: LevelDatabase, index: number, key = keyOf): Promise
   await batch.write();
 }
 
-describe('a process that can open no file', () => {
-  const { freshPath } = useStores();
-  const shell = spawn(
-    'sh',
-    ['-c', `while read n; do prlimit --pid ${process.pid} --nofile="$n:"; echo; done`],
-    { stdio: ['pipe', 'pipe', 'inherit'] },
-  );
-  const usual = Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]);
+const { freshPath } = useStores();
+const shell = spawn(
+  'sh',
+  ['-c', `while read n; do prlimit --pid ${process.pid} --nofile="$n:"; echo; done`],
+  { stdio: ['pipe', 'pipe', 'inherit'] },
+);
+const usual = Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1]);
 
-  /** How many files this process may open, until it is said again. */
-  const mayOpen = async (files: number): Promise<void> => {
-    shell.stdin.write(`${files}\n`);
-    await once(shell.stdout, 'data');
+/** How many files this process may open, until it is said again. */
+const mayOpen = async (files: number): Promise<void> => {
+  shell.stdin.write(`${files}\n`);
+  await once(shell.stdout, 'data');
+};
+
+afterAll(() => shell.stdin.end());
+
+const whileNone = async (action: (again: () => Promise<void>) => Promise<void>) => {
+  const again = (): Promise<void> => mayOpen(usual);
+  await mayOpen(3);
+  try {
+    await action(again);
+  } finally {
+    await again();
+  }
+};
+
+it('loses no write, even after a merge that failed, and reads on from where it was', async () => {
+  // Once more they are gone, just as it is opened again.
+  const said: (string | undefined)[] = [];
+  let alones = 0;
+  const meanwhile: Promise<void>[] = [];
+  const descriptors: DescriptorWait = {
+    waits: (why) => said.push(why),
+    alone: async (action) => {
+      alones += 1;
+      await mayOpen(3);
+      const opening = action();
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      // Others begin to write while it is closed.
+      const others = [DURING, DURING + 1].map((index) => put(database, index));
+      await mayOpen(usual);
+      await opening;
+      for (const other of others) meanwhile.push(other);
+    },
   };
+  const database = await LevelDatabase.open(await freshPath(), { create: true, descriptors, tuning });
+  let written = 0;
+  for (; written < FIRST; written += 1) await put(database, written);
+  const pages = database.pages({});
+  let read = ((await pages.next()).value ?? []).length;
+  await whileNone(async (again) => {
+    await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
+    const writing = (async () => {
+      for (const end = written + 400; written < end && said.length === 0; written += 1)
+        await put(database, written);
+    })();
+    await expect.poll(() => said[0]).toBeDefined();
+    const reading = database.get(keyOf(0));
+    await again();
+    await writing;
+    expect((await reading)?.equals(valueOf(0))).toBe(true);
+  });
+  for await (const page of pages) read += page.length;
+  expect(read).toBeGreaterThanOrEqual(FIRST);
+  expect(said[0]).toMatch(/^the store cannot open a file \(.*Too many open files/);
+  expect(said.at(-1)).toBeUndefined();
+  // LevelDB takes no write after a merge that failed, until it is opened anew.
+  expect(alones).toBe(1);
+  await Promise.all(meanwhile);
+  for (const index of [...Array(written).keys(), DURING, DURING + 1]) {
+    const value = await database.get(keyOf(index));
+    expect(value?.equals(valueOf(index)), `entry ${index}`).toBe(true);
+  }
+  await database.close();
+});
 
-  afterAll(() => shell.stdin.end());
+it('writes on without being told how to wait, once there are some again', async () => {
+  const database = await LevelDatabase.open(await freshPath(), { create: true, tuning });
+  for (let index = 0; index < FIRST; index += 1) await put(database, index);
+  await whileNone(async (again) => {
+    await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
+    const writing = put(database, FIRST);
+    await again();
+    await writing;
+  });
+  expect((await database.get(keyOf(FIRST)))?.equals(valueOf(FIRST))).toBe(true);
+  await database.close();
+});
 
-  const whileNone = async (action: (again: () => Promise<void>) => Promise<void>) => {
-    const again = (): Promise<void> => mayOpen(usual);
-    await mayOpen(3);
-    try {
-      await action(again);
-    } finally {
-      await again();
-    }
-  };
-
-  it('loses no write, even after a merge that failed, and reads on from where it was', async () => {
-    // Once more they are gone, just as it is opened again.
-    const said: (string | undefined)[] = [];
-    let alones = 0;
-    const meanwhile: Promise<void>[] = [];
-    const descriptors: DescriptorWait = {
-      waits: (why) => said.push(why),
-      alone: async (action) => {
-        alones += 1;
-        await mayOpen(3);
-        const opening = action();
-        await new Promise((resolve) => setTimeout(resolve, 100));
-        // Others begin to write while it is closed.
-        const others = [DURING, DURING + 1].map((index) => put(database, index));
-        await mayOpen(usual);
-        await opening;
-        for (const other of others) meanwhile.push(other);
-      },
+it('tells a reader so after two seconds', async () => {
+  const path = await freshPath();
+  const database = await LevelDatabase.open(path, { create: true, tuning });
+  for (let index = 0; index < FIRST; index += 1) await put(database, index, inOrder);
+  await database.close();
+  const reader = await LevelDatabase.open(path, { create: false, tuning });
+  await whileNone(async () => {
+    const all = async (): Promise<void> => {
+      for (let index = 0; index < FIRST; index += 1) await reader.get(inOrder(index));
     };
-    const database = await LevelDatabase.open(await freshPath(), { create: true, descriptors, tuning });
-    let written = 0;
-    for (; written < FIRST; written += 1) await put(database, written);
-    const pages = database.pages({});
-    let read = ((await pages.next()).value ?? []).length;
-    await whileNone(async (again) => {
-      await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
-      const writing = (async () => {
-        for (const end = written + 400; written < end && said.length === 0; written += 1)
-          await put(database, written);
-      })();
-      await expect.poll(() => said[0]).toBeDefined();
-      const reading = database.get(keyOf(0));
-      await again();
-      await writing;
-      expect((await reading)?.equals(valueOf(0))).toBe(true);
-    });
-    for await (const page of pages) read += page.length;
-    expect(read).toBeGreaterThanOrEqual(FIRST);
-    expect(said[0]).toMatch(/^the store cannot open a file \(.*Too many open files/);
-    expect(said.at(-1)).toBeUndefined();
-    // LevelDB takes no write after a merge that failed, until it is opened anew.
-    expect(alones).toBe(1);
-    await Promise.all(meanwhile);
-    for (const index of [...Array(written).keys(), DURING, DURING + 1]) {
-      const value = await database.get(keyOf(index));
-      expect(value?.equals(valueOf(index)), `entry ${index}`).toBe(true);
-    }
-    await database.close();
+    await expect(all()).rejects.toThrow('Too many open files');
   });
-
-  it('writes on without being told how to wait, once there are some again', async () => {
-    const database = await LevelDatabase.open(await freshPath(), { create: true, tuning });
-    for (let index = 0; index < FIRST; index += 1) await put(database, index);
-    await whileNone(async (again) => {
-      await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
-      const writing = put(database, FIRST);
-      await again();
-      await writing;
-    });
-    expect((await database.get(keyOf(FIRST)))?.equals(valueOf(FIRST))).toBe(true);
-    await database.close();
-  });
-
-  it('tells a reader so after two seconds', async () => {
-    const path = await freshPath();
-    const database = await LevelDatabase.open(path, { create: true, tuning });
-    for (let index = 0; index < FIRST; index += 1) await put(database, index, inOrder);
-    await database.close();
-    const reader = await LevelDatabase.open(path, { create: false, tuning });
-    await whileNone(async () => {
-      const all = async (): Promise<void> => {
-        for (let index = 0; index < FIRST; index += 1) await reader.get(inOrder(index));
-      };
-      await expect(all()).rejects.toThrow('Too many open files');
-    });
-    expect((await reader.get(inOrder(0)))?.equals(valueOf(0))).toBe(true);
-    await reader.close();
-  });
+  expect((await reader.get(inOrder(0)))?.equals(valueOf(0))).toBe(true);
+  await reader.close();
 });

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { BackfillPlan, LevelIndexStore } from '../../../src/storage/index.js';
 import { begin, blocksIn, chainWith, commitThrough, digestOf, fill, keyOf } from '../../support/index.js';
 import { makeCollection, makeTransaction, MemoryDatabase, metaFrom, range } from '../../support/index.js';
@@ -27,42 +27,46 @@ const liveStore = (path?: string): Promise<LevelIndexStore> =>
   filled(blocksIn(chain, { from: LIVE, to: LAST }), path);
 
 /** What every store does with ranges: test/support/storeSuite/ranges.ts. */
-describe('a range', () => {
-  /** Of a range from 11 to 20, all up to 15 and 17 is durable, and the block record of one height is damaged. */
-  async function withDamageAt(height: number) {
-    const path = await freshPath();
-    const first = await liveStore(path);
-    const before = await digestOf(first);
-    const run = await first.ranges.run({ from: 11, to: 20 });
-    await commitThrough(run, chain, 15);
-    await run.commit({ blocks: [chain[16]!], latestIndexedHeight: 15 });
-    await first.close();
-    const key = keyOf(0x10, height);
-    await withRawDatabase(path, (database) => database.put(key, sealed(key, Buffer.of(0))));
-    return { before, path, store: await open(path) };
-  }
+/** Of a range from 11 to 20, all up to 15 and 17 is durable, and the block record of one height is damaged. */
+async function withDamageAt(height: number) {
+  const path = await freshPath();
+  const first = await liveStore(path);
+  const before = await digestOf(first);
+  const run = await first.ranges.run({ from: 11, to: 20 });
+  await commitThrough(run, chain, 15);
+  await run.commit({ blocks: [chain[16]!], latestIndexedHeight: 15 });
+  await first.close();
+  const key = keyOf(0x10, height);
+  await withRawDatabase(path, (database) => database.put(key, sealed(key, Buffer.of(0))));
+  return { before, path, store: await open(path) };
+}
 
-  it.each([12, 14])('loses a damaged block and all above, also when dropped (height %i)', async (height) => {
+it.each([12, 14])(
+  'a range loses a damaged block and all above, also when dropped (height %i)',
+  async (height) => {
     const { before, store } = await withDamageAt(height);
     const run = await store.ranges.run({ from: 11, to: 20 });
     await run.forgetAbove();
     expect([run.latestIndexedHeight(), run.hasHeight(17)]).toEqual([15, false]);
     await store.ranges.change({ dropped: [{ from: 11, to: 20 }] });
     expect(await digestOf(store)).toBe(before);
-  });
+  },
+);
 
-  it.each([15, 17])('begins anew when its block %i is damaged at the open', async (height) => {
-    const { before, path, store } = await withDamageAt(height);
-    expect(store.ranges.open()).toEqual([]);
-    expect(await digestOf(store)).toBe(before);
-    await store.close();
-    expect((await verifyAt(path)).damages).toEqual([]);
-  });
+it.each([15, 17])('a range begins anew when its block %i is damaged at the open', async (height) => {
+  const { before, path, store } = await withDamageAt(height);
+  expect(store.ranges.open()).toEqual([]);
+  expect(await digestOf(store)).toBe(before);
+  await store.close();
+  expect((await verifyAt(path)).damages).toEqual([]);
+});
 
-  const ended = ['dropped', 'failed', 'cut'].flatMap((how) =>
-    [0, 1, 2].map((writes) => [how, writes] as const),
-  );
-  it.each(ended)('that is %s by a process ending after %i writes is so when opened', async (how, writes) => {
+const ended = ['dropped', 'failed', 'cut'].flatMap((how) =>
+  [0, 1, 2].map((writes) => [how, writes] as const),
+);
+it.each(ended)(
+  'a range that is %s by a process ending after %i writes is so when opened',
+  async (how, writes) => {
     const its = range(11, 20);
     const database = new MemoryDatabase();
     const store = await storeOver(database, true);
@@ -86,18 +90,18 @@ describe('a range', () => {
     for (const each of [range(FIRST, 10), its, range(21, LIVE - 1)]) await fill(again, chain, each);
     const whole = await begin(storeOver(new MemoryDatabase(), true), FIRST, chain);
     expect(await digestOf(again)).toBe(await digestOf(whole));
-  });
+  },
+);
 
-  it('is one of at most 256 that are open at once', async () => {
-    const all = chainWith(0, 601, () => []);
-    const store = await begin(storeOver(new MemoryDatabase()), 600, all.slice(600));
-    for (let index = 0; index < 256; index += 1) await store.ranges.run({ from: 2 * index, to: 2 * index });
-    const one = { from: 599, to: 599 };
-    await expect(store.ranges.run(one)).rejects.toThrow('more than 256 ranges would be open');
-    await store.ranges.change({ dropped: [{ from: 0, to: 0 }] });
-    await fill(store, all, one);
-    expect(store.coverage()).toEqual([{ from: 599, to: 600 }]);
-  });
+it('a range is one of at most 256 that are open at once', async () => {
+  const all = chainWith(0, 601, () => []);
+  const store = await begin(storeOver(new MemoryDatabase()), 600, all.slice(600));
+  for (let index = 0; index < 256; index += 1) await store.ranges.run({ from: 2 * index, to: 2 * index });
+  const one = { from: 599, to: 599 };
+  await expect(store.ranges.run(one)).rejects.toThrow('more than 256 ranges would be open');
+  await store.ranges.change({ dropped: [{ from: 0, to: 0 }] });
+  await fill(store, all, one);
+  expect(store.coverage()).toEqual([{ from: 599, to: 600 }]);
 });
 
 it('plans whose ids do not ascend are a bug', async () => {

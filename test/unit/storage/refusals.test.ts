@@ -72,43 +72,44 @@ it('a directory is made for its owner alone, with its parents', async () => {
   expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
 });
 
-describe('a write that fails', () => {
-  const mapped = (error: unknown) => storageErrorFrom(error, 'open the store', '/data');
+const mapped = (error: unknown) => storageErrorFrom(error, 'open the store', '/data');
 
-  it.each<[string, StorageErrorKind, string?]>([
-    ['IO error: /data/LOCK: Permission denied', 'permission'],
-    ['IO error: lock /data/LOCK: Permission denied', 'permission'],
-    ['IO error: lock /data/LOCK: Resource temporarily unavailable', 'locked'],
-    ['IO error: /data/000007.log: No space left on device', 'disk_full'],
-    ['IO error: /data/000007.log: Disk quota exceeded', 'disk_full'],
-    ['IO error: /data/LOCK: Read-only file system', 'read_only'],
-    ['IO error: /data/000012.ldb: Too many open files', 'too_many_files'],
-    ['IO error: /data/000012.ldb: Input/output error', 'io', 'check the disk'],
-    ['IO error: lock /data/LOCK: No locks available', 'io', 'a local disk'],
-    ['IO error: /data/000012.ldb: No such device', 'io', 'a local disk'],
-    ['IO error: /data/000007.log: File too large', 'io', 'ulimit -f'],
-    ['IO error: /data/000012.ldb: Cannot allocate memory', 'io', 'vm.max_map_count'],
-    ['Corruption: block checksum mismatch', 'corrupt'],
-  ])('%s is %s', (message, kind, advice = '') => {
-    const inner = Object.assign(new Error(message), { code: 'LEVEL_IO_ERROR' });
-    const outer = new Error('Database failed to open', { cause: inner });
-    expect(mapped(outer)).toMatchObject(fault(kind, message));
-    expect(mapped(outer)).toMatchObject(fault(kind, advice));
-  });
+it.each<[string, StorageErrorKind, string?]>([
+  ['IO error: /data/LOCK: Permission denied', 'permission'],
+  ['IO error: lock /data/LOCK: Permission denied', 'permission'],
+  ['IO error: lock /data/LOCK: Resource temporarily unavailable', 'locked'],
+  ['IO error: /data/000007.log: No space left on device', 'disk_full'],
+  ['IO error: /data/000007.log: Disk quota exceeded', 'disk_full'],
+  ['IO error: /data/LOCK: Read-only file system', 'read_only'],
+  ['IO error: /data/000012.ldb: Too many open files', 'too_many_files'],
+  ['IO error: /data/000012.ldb: Input/output error', 'io', 'check the disk'],
+  ['IO error: lock /data/LOCK: No locks available', 'io', 'a local disk'],
+  ['IO error: /data/000012.ldb: No such device', 'io', 'a local disk'],
+  ['IO error: /data/000007.log: File too large', 'io', 'ulimit -f'],
+  ['IO error: /data/000012.ldb: Cannot allocate memory', 'io', 'vm.max_map_count'],
+  ['Corruption: block checksum mismatch', 'corrupt'],
+])('a write that fails %s is %s', (message, kind, advice = '') => {
+  const inner = Object.assign(new Error(message), { code: 'LEVEL_IO_ERROR' });
+  const outer = new Error('Database failed to open', { cause: inner });
+  expect(mapped(outer)).toMatchObject(fault(kind, message));
+  expect(mapped(outer)).toMatchObject(fault(kind, advice));
+});
 
-  it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])('%s is known by code alone', (code) => {
+it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])(
+  'a write that fails %s is known by code alone',
+  (code) => {
     const error = Object.assign(new Error('no words'), { code });
     expect(mapped(error)).toMatchObject({ exit: 'storage', cause: error });
-  });
+  },
+);
 
-  it('leaves an error that is none of the disk alone, and does not go round in a circle of causes', () => {
-    const circle = new Error('outer');
-    circle.cause = circle;
-    const numbered = Object.assign(new Error('no words'), { code: 28 });
-    const own = new StorageError('missing', 'there is none');
-    for (const error of [new TypeError('no function'), numbered, 'EIO', own, circle])
-      expect(mapped(error)).toBe(error);
-  });
+it('a write that fails leaves an error that is none of the disk alone, and does not go round in a circle of causes', () => {
+  const circle = new Error('outer');
+  circle.cause = circle;
+  const numbered = Object.assign(new Error('no words'), { code: 28 });
+  const own = new StorageError('missing', 'there is none');
+  for (const error of [new TypeError('no function'), numbered, 'EIO', own, circle])
+    expect(mapped(error)).toBe(error);
 });
 
 it('a damaged write-ahead log in its last batch is cut short by the database, and the store says so', async () => {

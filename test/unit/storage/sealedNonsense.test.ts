@@ -72,36 +72,34 @@ async function expectTakenBack(path: string, latest: number, words: string): Pro
   expect(await verifyAt(path)).toMatchObject({ damageCount: 0, latestIndexedHeight: latest });
 }
 
-describe('a block record that makes no sense', () => {
-  const { block } = chain.at(-1)!;
+const { block } = chain.at(-1)!;
 
-  const before = chain[2]!.block.encoded;
-  const isUnreadable = 'block record of height 103: it cannot be read';
+const before = chain[2]!.block.encoded;
+const isUnreadable = 'block record of height 103: it cannot be read';
 
-  it.each<[string, Uint8Array[], string?]>([
-    ['is shorter than its header', [u32(0)]],
-    ['counts more collections than it has room for', [u32(0, 1000, 1)]],
-    ['gives the body another length than its collections', [u32(7, 1, 6, 1), block.encoded]],
-    ['has no block', [u32(0, 0)], 'height 103'],
-    ['has a proof that is longer than it is', [u32(0, 0x8000_0000, 500), block.encoded]],
-    ['has no room for the length of its proof', [u32(0, 0x8000_0000)]],
-    ['holds no message', [u32(0, 0), Buffer.of(0xff, 0xff)], 'height 103'],
-    ['holds the block of another height', [u32(0, 0), before], 'it holds the block of height 102'],
-    ['lacks a collection', [u32(0, 0), block.encoded], 'it does not have one collection per guarantee'],
-  ])('%s', async (_, parts, words = isUnreadable) => {
-    await expectTakenBack(await storeWith([blockKey(LAST), Buffer.concat(parts)]), LAST - 1, words);
-  });
+it.each<[string, Uint8Array[], string?]>([
+  ['is shorter than its header', [u32(0)]],
+  ['counts more collections than it has room for', [u32(0, 1000, 1)]],
+  ['gives the body another length than its collections', [u32(7, 1, 6, 1), block.encoded]],
+  ['has no block', [u32(0, 0)], 'height 103'],
+  ['has a proof that is longer than it is', [u32(0, 0x8000_0000, 500), block.encoded]],
+  ['has no room for the length of its proof', [u32(0, 0x8000_0000)]],
+  ['holds no message', [u32(0, 0), Buffer.of(0xff, 0xff)], 'height 103'],
+  ['holds the block of another height', [u32(0, 0), before], 'it holds the block of height 102'],
+  ['lacks a collection', [u32(0, 0), block.encoded], 'it does not have one collection per guarantee'],
+])('a block record that makes no sense %s', async (_, parts, words = isUnreadable) => {
+  await expectTakenBack(await storeWith([blockKey(LAST), Buffer.concat(parts)]), LAST - 1, words);
+});
 
-  it('is shorter than a checksum', async () => {
-    const path = await changedStore(chain, (database) => database.put(blockKey(LAST), Buffer.of(1)));
-    await expectTakenBack(path, LAST - 1, 'block record of height 103: its checksum does not match');
-  });
+it('a block record that makes no sense is shorter than a checksum', async () => {
+  const path = await changedStore(chain, (database) => database.put(blockKey(LAST), Buffer.of(1)));
+  await expectTakenBack(path, LAST - 1, 'block record of height 103: its checksum does not match');
+});
 
-  it('stands under a key that is none, above the watermark', async () => {
-    const key = Buffer.concat([blockKey(200), Buffer.of(0)]);
-    const path = await storeWith([key, Buffer.alloc(0)]);
-    await expectTakenBack(path, LAST, `key ${key.toString('hex')} is not one of ours`);
-  });
+it('a block record that makes no sense stands under a key that is none, above the watermark', async () => {
+  const key = Buffer.concat([blockKey(200), Buffer.of(0)]);
+  const path = await storeWith([key, Buffer.alloc(0)]);
+  await expectTakenBack(path, LAST, `key ${key.toString('hex')} is not one of ours`);
 });
 
 const json = (content: unknown): Buffer => Buffer.from(JSON.stringify(content));

@@ -1,6 +1,6 @@
 import { readdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it, onTestFinished, vi } from 'vitest';
+import { expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, StorageError, type Database } from '../../../src/storage/index.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
@@ -92,140 +92,135 @@ it('a write that fails while the store is being closed does not keep it from clo
   expect((await open(path)).latestIndexedHeight()).toBe(1);
 });
 
-describe('batches', () => {
-  const key = Buffer.from('key');
-  const levelDatabase = async () => {
-    const database = await LevelDatabase.open(await freshPath(), { create: true });
-    onTestFinished(() => database.close());
-    return database;
+const key = Buffer.from('key');
+const levelDatabase = async () => {
+  const database = await LevelDatabase.open(await freshPath(), { create: true });
+  onTestFinished(() => database.close());
+  return database;
+};
+const put = async (database: LevelDatabase, name: Buffer, value = name): Promise<void> => {
+  using batch = database.batch();
+  batch.put(name, value);
+  await batch.write();
+};
+
+it('batches are merged into new tables, and those that LevelDB deletes then are not missed', async () => {
+  const database = await levelDatabase();
+  for (let round = 0; round < 4; round += 1) {
+    await put(database, key, Buffer.from([round]));
+    await database.compact({ gte: Buffer.alloc(1), lt: Buffer.from([255]) });
+    expect(await database.lostFiles()).toEqual([]);
+  }
+});
+
+// The database keeps each until then, with all that is in it. `MemoryDatabase.close` looks as well.
+it('batches are all given back, whatever fails before, in or after a write', async () => {
+  const database = new MemoryDatabase();
+  const store = await begin(storeOver(database, false), 11);
+  const blocks = plainChain(1, 20);
+  const expectNoneOpen = () => expect(database.openBatches.size).toBe(0);
+  await store.commit(batchOf(...blocks.slice(10, 15)));
+  // A change that is refused, beside one that is not.
+  const run = await store.ranges.run({ from: 5, to: 10 });
+  const refused = expect(run.commit(batchOf(...chainWith(5, 6, () => [])))).rejects.toThrow('parent');
+  store.stage(blocks[15]!);
+  await store.commit(batchOf(blocks[15]!));
+  await refused;
+  expectNoneOpen();
+  // What was staged is not what is committed.
+  store.stage(blocks[17]!);
+  await store.commit(batchOf(blocks[16]!));
+  expectNoneOpen();
+  await store.rewind(16);
+  expectNoneOpen();
+  // A write that fails while another range, and the live one, wait for the next.
+  const failure = new StorageError('disk_full', 'full');
+  let fail: (() => void) | undefined;
+  database.beforeWrite = () => new Promise((_, reject) => (fail = () => reject(failure)));
+  const other = expect(store.ranges.run({ from: 1, to: 4 })).rejects.toBe(failure);
+  await expect.poll(() => fail).toBeDefined();
+  const waiting = [
+    run.commit(batchOf(...blocks.slice(4, 7))),
+    store.commit(batchOf(...blocks.slice(16, 18))),
+  ].map((commit) => expect(commit).rejects.toBe(failure));
+  fail?.();
+  await Promise.all([other, ...waiting]);
+  expectNoneOpen();
+  await store.close();
+
+  database.beforeWrite = () => Promise.resolve();
+  const again = await storeOver(database, true);
+  again.stage(blocks[16]!);
+  await again.close();
+  await expect(again.commit(batchOf(blocks[16]!))).rejects.toThrow('closed');
+  expectNoneOpen();
+});
+
+it('batches of LevelDB are lent once, and take nothing when they are over', async () => {
+  const database = await levelDatabase();
+  const batch = database.batch();
+  batch.put(key, key);
+  await batch.write();
+  batch[Symbol.dispose]();
+  batch[Symbol.dispose]();
+  const [first, second] = [database.batch(), database.batch()];
+  expect(() => batch.put(key, Buffer.from('late'))).toThrow('over');
+  first.put(Buffer.from('one'), key);
+  second[Symbol.dispose]();
+  await first.write();
+  expect(await database.get(Buffer.from('one'))).toEqual(key);
+  expect(await database.get(key)).toEqual(key);
+});
+
+// LevelDB's lock is taken on the calling thread, and a write keeps it while it creates a file on a disk that hangs.
+it('batches of LevelDB are over before any read begins', async () => {
+  const database = await levelDatabase();
+  const pageOf = async (pages: AsyncGenerator<unknown[]>): Promise<unknown> => (await pages.next()).value;
+  const around = { gte: key, lt: Buffer.from('kez') };
+  const reads: readonly (() => Promise<unknown>)[] = [
+    () => database.get(key),
+    async () => (await database.getMany([key]))[0],
+    async () => (await database.first({}, 1))[0],
+    () => database.lastKey(around),
+    () => pageOf(database.pages({})),
+    () => pageOf(database.keyPages({})),
+  ];
+  for (const read of reads) {
+    using removing = database.batch();
+    removing.del(key);
+    await removing.write();
+    const written = put(database, key);
+    // A read that began at once would not find it.
+    expect(await read(), read.toString()).toBeDefined();
+    await written;
+  }
+  // Reads have their turn although writes never end.
+  let isOver = false;
+  const writing = async (): Promise<void> => {
+    while (!isOver) await put(database, key);
   };
-  const put = async (database: LevelDatabase, name: Buffer, value = name): Promise<void> => {
-    using batch = database.batch();
-    batch.put(name, value);
-    await batch.write();
-  };
+  const writers = [writing(), writing()];
+  for (const read of reads) expect(await read()).toBeDefined();
+  isOver = true;
+  await Promise.all(writers);
+});
 
-  it('are merged into new tables, and those that LevelDB deletes then are not missed', async () => {
-    const database = await levelDatabase();
-    for (let round = 0; round < 4; round += 1) {
-      await put(database, key, Buffer.from([round]));
-      await database.compact({ gte: Buffer.alloc(1), lt: Buffer.from([255]) });
-      expect(await database.lostFiles()).toEqual([]);
-    }
-  });
-
-  // The database keeps each until then, with all that is in it. `MemoryDatabase.close` looks as well.
-  it('are all given back, whatever fails before, in or after a write', async () => {
-    const database = new MemoryDatabase();
-    const store = await begin(storeOver(database, false), 11);
-    const blocks = plainChain(1, 20);
-    const expectNoneOpen = () => expect(database.openBatches.size).toBe(0);
-    await store.commit(batchOf(...blocks.slice(10, 15)));
-    // A change that is refused, beside one that is not.
-    const run = await store.ranges.run({ from: 5, to: 10 });
-    const refused = expect(run.commit(batchOf(...chainWith(5, 6, () => [])))).rejects.toThrow('parent');
-    store.stage(blocks[15]!);
-    await store.commit(batchOf(blocks[15]!));
-    await refused;
-    expectNoneOpen();
-    // What was staged is not what is committed.
-    store.stage(blocks[17]!);
-    await store.commit(batchOf(blocks[16]!));
-    expectNoneOpen();
-    await store.rewind(16);
-    expectNoneOpen();
-    // A write that fails while another range, and the live one, wait for the next.
-    const failure = new StorageError('disk_full', 'full');
-    let fail: (() => void) | undefined;
-    database.beforeWrite = () => new Promise((_, reject) => (fail = () => reject(failure)));
-    const other = expect(store.ranges.run({ from: 1, to: 4 })).rejects.toBe(failure);
-    await expect.poll(() => fail).toBeDefined();
-    const waiting = [
-      run.commit(batchOf(...blocks.slice(4, 7))),
-      store.commit(batchOf(...blocks.slice(16, 18))),
-    ].map((commit) => expect(commit).rejects.toBe(failure));
-    fail?.();
-    await Promise.all([other, ...waiting]);
-    expectNoneOpen();
-    await store.close();
-
-    database.beforeWrite = () => Promise.resolve();
-    const again = await storeOver(database, true);
-    again.stage(blocks[16]!);
-    await again.close();
-    await expect(again.commit(batchOf(blocks[16]!))).rejects.toThrow('closed');
-    expectNoneOpen();
-  });
-
-  it('of LevelDB are lent once, and take nothing when they are over', async () => {
-    const database = await levelDatabase();
-    const batch = database.batch();
-    batch.put(key, key);
-    await batch.write();
-    batch[Symbol.dispose]();
-    batch[Symbol.dispose]();
-    const [first, second] = [database.batch(), database.batch()];
-    expect(() => batch.put(key, Buffer.from('late'))).toThrow('over');
-    first.put(Buffer.from('one'), key);
-    second[Symbol.dispose]();
-    await first.write();
-    expect(await database.get(Buffer.from('one'))).toEqual(key);
-    expect(await database.get(key)).toEqual(key);
-  });
-
-  // LevelDB's lock is taken on the calling thread, and a write keeps it while it creates a file on a disk that hangs.
-  it('of LevelDB are over before any read begins', async () => {
-    const database = await levelDatabase();
-    const pageOf = async (pages: AsyncGenerator<unknown[]>): Promise<unknown> => (await pages.next()).value;
-    const around = { gte: key, lt: Buffer.from('kez') };
-    const reads: readonly (() => Promise<unknown>)[] = [
-      () => database.get(key),
-      async () => (await database.getMany([key]))[0],
-      async () => (await database.first({}, 1))[0],
-      () => database.lastKey(around),
-      () => pageOf(database.pages({})),
-      () => pageOf(database.keyPages({})),
-    ];
-    for (const read of reads) {
-      using removing = database.batch();
-      removing.del(key);
-      await removing.write();
-      const written = put(database, key);
-      // A read that began at once would not find it.
-      expect(await read(), read.toString()).toBeDefined();
-      await written;
-    }
-    // Reads have their turn although writes never end.
-    let isOver = false;
-    const writing = async (): Promise<void> => {
-      while (!isOver) await put(database, key);
-    };
-    const writers = [writing(), writing()];
-    for (const read of reads) expect(await read()).toBeDefined();
-    isOver = true;
-    await Promise.all(writers);
-  });
-
-  it.each<[string, (database: LevelDatabase) => Promise<() => Promise<unknown>>]>([
-    ['pages', (database) => afterFirst(database.pages({}))],
-    ['pages of keys', (database) => afterFirst(database.keyPages({}))],
-    [
-      'the highest key',
-      async (database) => () => database.lastKey({ gte: Buffer.of(0), lt: Buffer.of(255) }),
-    ],
-  ])('of LevelDB are over before a read ends that was open when they began: %s', async (_, begin) => {
-    const database = await levelDatabase();
-    const write = (name: string) => put(database, Buffer.from(name), Buffer.alloc(200_000));
-    await write('a');
-    for (let round = 0; round < 5; round += 1) {
-      const order: string[] = [];
-      const end = await begin(database);
-      const ended = end().then(() => order.push('read'));
-      const written = write(`b${round}`).then(() => order.push('written'));
-      await Promise.all([written, ended]);
-      expect(order).toEqual(['written', 'read']);
-    }
-  });
+it.each<[string, (database: LevelDatabase) => Promise<() => Promise<unknown>>]>([
+  ['pages', (database) => afterFirst(database.pages({}))],
+  ['pages of keys', (database) => afterFirst(database.keyPages({}))],
+  ['the highest key', async (database) => () => database.lastKey({ gte: Buffer.of(0), lt: Buffer.of(255) })],
+])('batches of LevelDB are over before a read ends that was open when they began: %s', async (_, begin) => {
+  const database = await levelDatabase();
+  const write = (name: string) => put(database, Buffer.from(name), Buffer.alloc(200_000));
+  await write('a');
+  for (let round = 0; round < 5; round += 1) {
+    const order: string[] = [];
+    const end = await begin(database);
+    const ended = end().then(() => order.push('read'));
+    const written = write(`b${round}`).then(() => order.push('written'));
+    await Promise.all([written, ended]);
+    expect(order).toEqual(['written', 'read']);
+  }
 });
 
 /** Reads the first page; the result ends the reading. */
@@ -265,39 +260,40 @@ it('a rewind that overtakes a read has it find nothing, which is no damage', asy
   await store.close();
 });
 
-describe('blocks above the watermark', () => {
-  const MAX_ABOVE = 4096;
-  // No one of them is the parent of another: nothing is asserted of neighbours that are not there.
-  const spaced = Array.from({ length: MAX_ABOVE + 1 }, (_, index) =>
-    makeBlock(3 + 2 * index, chain[0]!.block.id, []),
-  );
+const MAX_ABOVE = 4096;
+// No one of them is the parent of another: nothing is asserted of neighbours that are not there.
+const spaced = Array.from({ length: MAX_ABOVE + 1 }, (_, index) =>
+  makeBlock(3 + 2 * index, chain[0]!.block.id, []),
+);
 
-  it('are bounded, at the commit and at the open', async () => {
-    const path = await freshPath();
-    const store = await filled(chain.slice(0, 1), path);
-    const tooMany = store.commit({ blocks: spaced, latestIndexedHeight: 1 });
-    await expect(tooMany).rejects.toThrow('more than 4096 blocks would be above the watermark');
-    await store.commit({ blocks: spaced.slice(0, MAX_ABOVE), latestIndexedHeight: 1 });
-    await store.close();
-    const again = await open(path);
-    expect(again.blocksAboveWatermark()).toHaveLength(MAX_ABOVE);
-    await again.close();
+it('blocks above the watermark are bounded, at the commit and at the open', async () => {
+  const path = await freshPath();
+  const store = await filled(chain.slice(0, 1), path);
+  const tooMany = store.commit({ blocks: spaced, latestIndexedHeight: 1 });
+  await expect(tooMany).rejects.toThrow('more than 4096 blocks would be above the watermark');
+  await store.commit({ blocks: spaced.slice(0, MAX_ABOVE), latestIndexedHeight: 1 });
+  await store.close();
+  const again = await open(path);
+  expect(again.blocksAboveWatermark()).toHaveLength(MAX_ABOVE);
+  await again.close();
 
-    const other = await freshPath();
-    await (await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0)).close();
-    const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
-    await withRawDatabase(path, async (database) => {
-      for (const [key, value] of records) await database.put(key, value);
-    });
-    const error = fault('corrupt', 'more than 4096 blocks are stored above height 1');
-    await expect(open(path)).rejects.toMatchObject(error);
+  const other = await freshPath();
+  await (await begin(open(other), 1, [spaced[MAX_ABOVE]!], 0)).close();
+  const records = (await rawEntries(other)).filter(([key]) => key[0] === 0x10);
+  await withRawDatabase(path, async (database) => {
+    for (const [key, value] of records) await database.put(key, value);
   });
+  const error = fault('corrupt', 'more than 4096 blocks are stored above height 1');
+  await expect(open(path)).rejects.toMatchObject(error);
+});
 
-  it.each<[number[], number]>([
-    [[3], 2],
-    [[2], 1],
-    [[3, 2, 1], 0],
-  ])('that are damaged are taken back before anything is committed: %j', async (damaged, latest) => {
+it.each<[number[], number]>([
+  [[3], 2],
+  [[2], 1],
+  [[3, 2, 1], 0],
+])(
+  'blocks above the watermark that are damaged are taken back before anything is committed: %j',
+  async (damaged, latest) => {
     const path = await freshPath();
     const store = await filled(chain.slice(0, 2), path);
     await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 2 });
@@ -313,8 +309,8 @@ describe('blocks above the watermark', () => {
     expect([again.latestIndexedHeight(), again.blocksAboveWatermark()]).toEqual([latest, []]);
     await again.commit(batch);
     expect(await digestOf(again)).toBe(await digestOf(await filled(chain.slice(0, latest + 1))));
-  });
-});
+  },
+);
 
 it('a batch of many large blocks lets others have their turn, one of a few small ones does not', async () => {
   let turns = 0;

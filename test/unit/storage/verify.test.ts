@@ -87,53 +87,51 @@ describe('verify of a store with one byte changed', () => {
   }, 120_000);
 });
 
-describe('verify', () => {
-  const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
-    const path = await closedStore([entry]);
-    return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
-  };
+const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
+  const path = await closedStore([entry]);
+  return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
+};
 
-  it('finds a block that is not the child of the one below', async () => {
-    const stranger = makeBlock(8, chain[0]!.block.id, chain[3]!.collections);
-    const path = await changedStore(chain, async (database) => {
-      for (const [key] of await copyOf(chain[3]!)) await database.del(key);
-      for (const [key, value] of await copyOf(stranger)) await database.put(key, value);
-    });
-    expect((await verifyAt(path)).damages).toEqual([
-      { height: 8, kind: 'parent', message: expect.stringContaining('height 7') as string },
-      { height: 9, kind: 'parent', message: expect.stringContaining('height 8') as string },
-    ]);
+it('verify finds a block that is not the child of the one below', async () => {
+  const stranger = makeBlock(8, chain[0]!.block.id, chain[3]!.collections);
+  const path = await changedStore(chain, async (database) => {
+    for (const [key] of await copyOf(chain[3]!)) await database.del(key);
+    for (const [key, value] of await copyOf(stranger)) await database.put(key, value);
   });
+  expect((await verifyAt(path)).damages).toEqual([
+    { height: 8, kind: 'parent', message: expect.stringContaining('height 7') as string },
+    { height: 9, kind: 'parent', message: expect.stringContaining('height 8') as string },
+  ]);
+});
 
-  it('finds what is outside the store, and keys outside the key space', async () => {
-    const outside = await copyOf(makeBlock(90_000, chain[0]!.block.id, []));
-    const path = await changedStore(chain, async (database) => {
-      for (const [key, value] of outside) await database.put(key, value);
-      for (const key of [Buffer.from('zz'), Buffer.of(0x01, 0x00)]) await database.put(key, Buffer.of(1));
-    });
-    const report = await verifyAt(path);
-    expect(heightsIn(report)).toEqual([90_000, 90_000, undefined, undefined]);
-    const said = report.damages.map(({ message }) => message);
-    for (const key of ['0100', '7a7a']) expect(said).toContain(`key ${key} is not one of ours`);
+it('verify finds what is outside the store, and keys outside the key space', async () => {
+  const outside = await copyOf(makeBlock(90_000, chain[0]!.block.id, []));
+  const path = await changedStore(chain, async (database) => {
+    for (const [key, value] of outside) await database.put(key, value);
+    for (const key of [Buffer.from('zz'), Buffer.of(0x01, 0x00)]) await database.put(key, Buffer.of(1));
   });
+  const report = await verifyAt(path);
+  expect(heightsIn(report)).toEqual([90_000, 90_000, undefined, undefined]);
+  const said = report.damages.map(({ message }) => message);
+  for (const key of ['0100', '7a7a']) expect(said).toContain(`key ${key} is not one of ours`);
+});
 
-  it('reports a store whose own records are gone', async () => {
-    const path = await changedStore(chain, async (database) => database.clear({ lt: Buffer.of(0x10) }));
-    const { damages, heights } = await verifyAt(path);
-    expect(damages.map(({ message }) => message)).toEqual([
-      'meta record: it is missing',
-      'progress record: it is missing',
-    ]);
-    expect(heights).toBe(6);
-  });
+it('verify reports a store whose own records are gone', async () => {
+  const path = await changedStore(chain, async (database) => database.clear({ lt: Buffer.of(0x10) }));
+  const { damages, heights } = await verifyAt(path);
+  expect(damages.map(({ message }) => message)).toEqual([
+    'meta record: it is missing',
+    'progress record: it is missing',
+  ]);
+  expect(heights).toBe(6);
+});
 
-  it('refuses a store of another chain, and a path without a store', async () => {
-    const path = await closedStore(chain);
-    await expect(verifyAt(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
-    await expect(verifyAt(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
-    await open(path);
-    await expect(verifyAt(path)).rejects.toMatchObject({ kind: 'locked' });
-  });
+it('verify refuses a store of another chain, and a path without a store', async () => {
+  const path = await closedStore(chain);
+  await expect(verifyAt(path, { chainId: 'flow-mainnet' })).rejects.toMatchObject({ exit: 'foreign' });
+  await expect(verifyAt(await freshPath())).rejects.toMatchObject({ kind: 'missing' });
+  await open(path);
+  await expect(verifyAt(path)).rejects.toMatchObject({ kind: 'locked' });
 });
 
 /**
@@ -198,46 +196,44 @@ it('damage without end is counted, while what is described and how many runs are
 });
 
 /** What every store does with proofs: test/integration/storage/addedProofs.test.ts. */
-describe('a store with proofs', () => {
-  const proven = new HashedChain({ rootHeight: 50, chainId: TEST_CHAIN });
+const proven = new HashedChain({ rootHeight: 50, chainId: TEST_CHAIN });
 
-  it('is one that an older program refuses, from the first proof on', async () => {
-    const path = await freshPath();
-    const store = await filled(proven.entries(100, 102, { isProven: false }), path);
-    expect(store.meta()?.schemaVersion).toBe(1);
-    await store.commit(batchOf(...proven.entries(103, 103)));
-    expect(store.meta()?.schemaVersion).toBe(4);
-    await store.close();
-    expect((await open(path)).meta()?.schemaVersion).toBe(4);
+it('a store with proofs is one that an older program refuses, from the first proof on', async () => {
+  const path = await freshPath();
+  const store = await filled(proven.entries(100, 102, { isProven: false }), path);
+  expect(store.meta()?.schemaVersion).toBe(1);
+  await store.commit(batchOf(...proven.entries(103, 103)));
+  expect(store.meta()?.schemaVersion).toBe(4);
+  await store.close();
+  expect((await open(path)).meta()?.schemaVersion).toBe(4);
+});
+
+/** A block record: two numbers, two more for each collection, the length of the proof, the proof, the block. */
+const partsOf = (record: Buffer) => {
+  const count = record.readUInt32BE(4) - 0x8000_0000;
+  const at = 8 + 8 * count;
+  return { count, at, end: at + 4 + record.readUInt32BE(at), payload: record.subarray(0, -4) };
+};
+const turned = (record: Buffer): Buffer => {
+  const { end, payload } = partsOf(record);
+  payload.writeUInt8(payload.readUInt8(end - 1) ^ 1, end - 1);
+  return payload;
+};
+const without = (record: Buffer): Buffer => {
+  const { at, count, end, payload } = partsOf(record);
+  payload.writeUInt32BE(count, 4);
+  return Buffer.concat([payload.subarray(0, at), payload.subarray(end)]);
+};
+
+it.each([
+  ['a bit of the proof is turned', turned, /does not hash to its id/],
+  ['the proof is gone', without, /its proof is missing/],
+])('a store with proofs is damaged where %s, whatever the checksum says', async (_, change, message) => {
+  const key = keyOf(0x10, 102);
+  const path = await changedStore(proven.entries(100, 103), async (database) => {
+    await database.put(key, sealed(key, change(Buffer.from(await database.get(key)))));
   });
-
-  /** A block record: two numbers, two more for each collection, the length of the proof, the proof, the block. */
-  const partsOf = (record: Buffer) => {
-    const count = record.readUInt32BE(4) - 0x8000_0000;
-    const at = 8 + 8 * count;
-    return { count, at, end: at + 4 + record.readUInt32BE(at), payload: record.subarray(0, -4) };
-  };
-  const turned = (record: Buffer): Buffer => {
-    const { end, payload } = partsOf(record);
-    payload.writeUInt8(payload.readUInt8(end - 1) ^ 1, end - 1);
-    return payload;
-  };
-  const without = (record: Buffer): Buffer => {
-    const { at, count, end, payload } = partsOf(record);
-    payload.writeUInt32BE(count, 4);
-    return Buffer.concat([payload.subarray(0, at), payload.subarray(end)]);
-  };
-
-  it.each([
-    ['a bit of the proof is turned', turned, /does not hash to its id/],
-    ['the proof is gone', without, /its proof is missing/],
-  ])('is damaged where %s, whatever the checksum says', async (_, change, message) => {
-    const key = keyOf(0x10, 102);
-    const path = await changedStore(proven.entries(100, 103), async (database) => {
-      await database.put(key, sealed(key, change(Buffer.from(await database.get(key)))));
-    });
-    const report = await verifyAt(path);
-    expect(report.damages.map((each) => each.message).join('\n')).toMatch(message);
-    expect(report.damagedHeights[0]?.from).toBe(102);
-  });
+  const report = await verifyAt(path);
+  expect(report.damages.map((each) => each.message).join('\n')).toMatch(message);
+  expect(report.damagedHeights[0]?.from).toBe(102);
 });
