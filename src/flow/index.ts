@@ -9,7 +9,7 @@ export {
 export type { AccountRole, Address } from './entities/accounts.js';
 export { decodeBlock, encodeBlock, encodeGuarantee, NO_TIME } from './entities/block.js';
 export { finalizedBlock as decodeBlockMessage, isSameBlock } from './entities/finalizedBlock.js';
-export { decodeExecutionResult, scanFullBlock, scanTimeoutCertificate } from './entities/fullBlock.js';
+export { decodeExecutionResult, scanFullBlock, timeoutOf } from './entities/fullBlock.js';
 export type {
   Chunk,
   ExecutionResult,

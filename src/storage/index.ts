@@ -45,7 +45,7 @@ export {
 export type { StorageErrorKind } from './StorageError.js';
 export { surveyStore } from './integrity/surveyStore.js';
 export type { DatabaseSurvey } from './postgres/reading/surveyDatabase.js';
-export { lockHolder } from './lockHolder.js';
+export { lockHolder, lockNamed } from './lockHolder.js';
 export type { RangeReport, VerifyReport } from './verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies } from './integrity/verify/verifyStore.js';

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync, realpathSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { basename, join } from 'node:path';
-import { quoted, withoutCredentials } from '../runtime/index.js';
+import { quoted, unlessThrown, withoutCredentials } from '../runtime/index.js';
 
 /** The most open files to inspect, over all processes: finding the name is not worth more. */
 const MAX_LOOKS = 100_000;
@@ -10,7 +11,7 @@ const MAX_LOOKS = 100_000;
  * the system does not say (Linux does, for processes of the same user), or nobody holds it any more.
  */
 export function lockHolder(path: string): string | undefined {
-  const lock = unlessRefused(() => realpathSync(join(path, 'LOCK')));
+  const lock = unlessThrown(() => realpathSync(join(path, 'LOCK')));
   if (lock === undefined) return undefined;
   let looks = 0;
   for (const pid of namesIn('/proc').filter((name) => /^\d+$/.test(name))) {
@@ -18,7 +19,7 @@ export function lockHolder(path: string): string | undefined {
     for (const descriptor of namesIn(folder)) {
       looks += 1;
       if (looks > MAX_LOOKS) return undefined;
-      if (unlessRefused(() => readlinkSync(join(folder, descriptor))) !== lock) continue;
+      if (unlessThrown(() => readlinkSync(join(folder, descriptor))) !== lock) continue;
       return Number(pid) === process.pid ? 'this process' : `process ${pid}${commandOf(pid)}`;
     }
   }
@@ -27,20 +28,29 @@ export function lockHolder(path: string): string | undefined {
 
 /** Program and script without their folders, which would leave no room for what tells processes apart. */
 function commandOf(pid: string): string {
-  const words = unlessRefused(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))?.split('\0') ?? [];
+  const words = unlessThrown(() => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))?.split('\0') ?? [];
   const command = [...words.slice(0, 2).map((path) => basename(path)), ...words.slice(2)].join(' ').trim();
   return command === '' ? '' : `: ${quoted(withoutCredentials(command))}`;
 }
 
 function namesIn(folder: string): readonly string[] {
-  return unlessRefused(() => readdirSync(folder)) ?? [];
+  return unlessThrown(() => readdirSync(folder)) ?? [];
 }
 
-/** `undefined` of another user's process, and of what is gone meanwhile. */
-function unlessRefused<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
+/**
+ * Locks a name; what unlocks it, or `undefined` when another process has the lock. The lock is a system address on which this
+ * process listens: it leaves nothing in any directory, and is free the moment the process ends. Systems without such addresses
+ * have no lock.
+ */
+export async function lockNamed(what: string): Promise<(() => void) | undefined> {
+  const name = `flow-collection-indexer-${what}`;
+  const path = process.platform === 'win32' ? `\\\\.\\pipe\\${name}` : `\0${name}`;
+  const server = createServer((socket) => socket.destroy()).unref();
+  return new Promise((resolve) => {
+    // Any other error says nothing about other processes, or that there are no such addresses.
+    server.once('error', ({ code }: NodeJS.ErrnoException) =>
+      resolve(code === 'EADDRINUSE' ? undefined : () => undefined),
+    );
+    server.listen(path, () => resolve(() => server.close()));
+  });
 }

@@ -14,7 +14,7 @@ export function steppedStore(steps: Steps): OpenStore {
   const { writeBufferBytes } = steps.plan;
   return async (how, dependencies) => {
     const inner = await openLevelStore(
-      { ...how, tuning: { ...how.tuning, ...(writeBufferBytes && { writeBufferBytes }) } },
+      { ...how, tuning: { ...how.tuning, ...(writeBufferBytes && { writeBufferSize: writeBufferBytes }) } },
       { ...dependencies, openDatabase: steppedDatabase(steps) },
     );
     steps.operation = 'idle';

@@ -83,7 +83,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'finality/forks/LinkedBlocks.ts': {
     'the parent that the spork table names is not taken': 'this.#rootParents.get([-block.height-]{+-1+})\n',
     'the last block of a spork is taken from whoever gives one':
-      '    return confirmed === undefined || [-confirmed === id-]{+id !== undefined+};',
+      '    return (this.#confirmed.get(height) ?? id) [-=== id-]{+!== undefined+};',
     'parent link not checked': 'tip === undefined || block.parentId [-=== tip.id-]{+!== undefined+} ||',
     'restart from the watermark + 2':
       '    this.#next = this.#base + [-1-]{+(this.#parts.latestBlock() === undefined ? 1 : 2)+};',

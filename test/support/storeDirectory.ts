@@ -115,11 +115,12 @@ export function repairAt(
   path: string,
   {
     signal,
+    onProgress,
     ...options
-  }: { readonly apply?: boolean; readonly chainId?: string; readonly signal?: AbortSignal } = {},
+  }: { readonly apply?: boolean; readonly chainId?: string } & Partial<VerifyDependencies> = {},
 ): ReturnType<typeof repairStore> {
   return repairStore(
     { path, chainId: TEST_CHAIN, apply: true, ...options },
-    { logger: new RecordingLogger(), ...(signal && { signal }) },
+    { logger: new RecordingLogger(), ...(signal && { signal }), ...(onProgress && { onProgress }) },
   );
 }

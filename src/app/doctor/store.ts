@@ -75,7 +75,8 @@ async function heightsInDirectory(
     return await surveyStore({ path, chainId }, { clock, logger: silentLogger });
   } catch (error) {
     // Nothing is stored yet, or no copy can be made beside it, which would be opened.
-    if (error instanceof StorageError && !/^(?:corrupt|not_a_store)$/.test(error.kind)) return nothingStored;
+    if (error instanceof StorageError && !/^(?:corrupt|locked|not_a_store)$/.test(error.kind))
+      return nothingStored;
     if (!(error instanceof OperatorError)) throw error;
     throw new OperatorError(error.exit, error.message.replaceAll(/\.survey-\d+/g, ''));
   }

@@ -2,7 +2,7 @@ import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync 
 import { lstat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { fieldsOf, messageOf, sleep, type Clock } from '../../runtime/index.js';
+import { fieldsOf, jsonIn, messageOf, sleep, unlessThrown, type Clock } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
 import type { Lifecycle } from './openLifecycle.js';
 
@@ -103,21 +103,13 @@ export async function whenRemoved(
 
 /** Removes what does no harm where it stays: on a disk that is read-only by now, it does. */
 export function removeIfPossible(path: string): void {
-  try {
-    rmSync(path, { recursive: true, force: true });
-  } catch {
-    // Stays.
-  }
+  unlessThrown(() => rmSync(path, { recursive: true, force: true }));
 }
 
 /** `undefined` when it is missing or unreadable: then no daemon is known here. */
 export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
-  try {
-    const parsed: unknown = JSON.parse(readFileSync(join(dataDir, RECORD_FILE), 'utf8'));
-    return isRecord(parsed) ? parsed : undefined;
-  } catch {
-    return undefined;
-  }
+  const parsed = unlessThrown(() => jsonIn(readFileSync(join(dataDir, RECORD_FILE), 'utf8')));
+  return isRecord(parsed) ? parsed : undefined;
 }
 
 /** False where this user may not see whether a daemon is recorded. */

@@ -150,6 +150,7 @@ function openProver(
     {
       ...common,
       nodes: network.history,
+      askAgain: () => network.askAgain(),
       thread: certificates,
       keep: store.keepProven && ((height) => store.keepProven?.(height) ?? Promise.resolve()),
       head: () => window.target(),

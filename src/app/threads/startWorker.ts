@@ -4,7 +4,7 @@ import { readFileSync, realpathSync } from 'node:fs';
 import { join, parse } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
 import { Worker } from 'node:worker_threads';
-import { messageOf, OperatorError, packageRoot } from '../../runtime/index.js';
+import { messageOf, OperatorError, packageRoot, unlessThrown } from '../../runtime/index.js';
 import type { CertificatePort } from '../../proof/index.js';
 import { hasCode } from '../../storage/index.js';
 import type { ReaderData } from './messages.js';
@@ -73,13 +73,8 @@ function starterOf(name: string, heapMib: number) {
 }
 
 /** `undefined`: it cannot be read. */
-function digestOf(path: string): string | undefined {
-  try {
-    return createHash('sha256').update(readFileSync(path)).digest('hex');
-  } catch {
-    return undefined;
-  }
-}
+const digestOf = (path: string): string | undefined =>
+  unlessThrown(() => createHash('sha256').update(readFileSync(path)).digest('hex'));
 
 /** A thread that could not be started, to whoever waits for its end. */
 function endedThread(why: string) {

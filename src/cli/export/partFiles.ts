@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { open, rename, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { PassThrough, type Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { named, OperatorError, outputError } from '../../runtime/index.js';
+import { lockNamed } from '../../storage/index.js';
 import { unfinishedName } from '../output/wholeFile.js';
 
 /**
@@ -15,7 +15,7 @@ export async function openLocked(path: string, flags: string) {
   try {
     const about = await handle.stat({ bigint: true });
     const isLocked = about.isFile() || about.isDirectory();
-    const unlock = isLocked ? await lock(`${about.dev}-${about.ino}`) : () => undefined;
+    const unlock = isLocked ? await lockNamed(`export-${about.dev}-${about.ino}`) : () => undefined;
     const close = async (): Promise<void> => {
       await handle.close();
       unlock?.();
@@ -27,29 +27,6 @@ export async function openLocked(path: string, flags: string) {
     await handle.close();
     throw error;
   }
-}
-
-/**
- * Locks a file by its identity; what unlocks it, or `undefined` when another process has the lock. The lock is a system address
- * on which this process listens: it leaves nothing in any directory, and is free the moment the process ends. Systems without
- * such addresses have no lock.
- */
-async function lock(identity: string): Promise<(() => void) | undefined> {
-  const name = `flow-collection-indexer-export-${identity}`;
-  const addresses: Partial<Record<NodeJS.Platform, string>> = {
-    linux: `\0${name}`,
-    win32: `\\\\.\\pipe\\${name}`,
-  };
-  const path = addresses[process.platform];
-  if (path === undefined) return () => undefined;
-  const server = createServer((socket) => socket.destroy()).unref();
-  return new Promise((resolve) => {
-    // Any other error says nothing about other exports.
-    server.once('error', ({ code }: NodeJS.ErrnoException) =>
-      resolve(code === 'EADDRINUSE' ? undefined : () => undefined),
-    );
-    server.listen(path, () => resolve(() => server.close()));
-  });
 }
 
 export interface GrowingFile {

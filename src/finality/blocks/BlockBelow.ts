@@ -33,7 +33,7 @@ export class BlockBelow {
   /** No node serves the range itself yet: they may have to complete their handshake. */
   isUnserved = false;
   /** Monotonic milliseconds since when as many nodes give one block as another; `undefined` while they do not. */
-  disputedSinceMs: number | undefined;
+  disputed: { readonly height: number; readonly sinceMs: number } | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -56,7 +56,7 @@ export class BlockBelow {
         this.isDoubted = !most.isMost;
         break;
       }
-      this.disputedSinceMs = most && (this.disputedSinceMs ?? clock.monotonic());
+      this.disputed = most && (this.disputed ?? { height, sinceMs: clock.monotonic() });
       for (const { node } of answers)
         troubles.note(node.name, BLOCK_CALL, 'invalid', `gives another block ${height} than others`);
       const [node] = nodes.forHeight(height, BLOCK_CALL);
@@ -67,7 +67,7 @@ export class BlockBelow {
       await pause.sleep(ROUND_EVERY_MS, signal);
     }
     this.isSought = this.isUnserved = false;
-    this.disputedSinceMs = undefined;
+    this.disputed = undefined;
     troubles.clear();
   }
 }

@@ -221,8 +221,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   /** Set while the nodes do not agree on the block below a range. */
   disputedBelow(): { readonly height: number; readonly sinceMs: number } | undefined {
-    const sinceMs = this.#below?.disputedSinceMs;
-    return this.#below && sinceMs !== undefined ? { height: this.#below.height, sinceMs } : undefined;
+    return this.#below?.disputed;
   }
 
   /** The highest height whose block may be read now; for a range also the child of its last block. */

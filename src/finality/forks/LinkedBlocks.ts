@@ -53,8 +53,7 @@ export class LinkedBlocks {
 
   /** False when the spork table confirms another block at this height. */
   isAcceptable({ height, id }: BlockHead): boolean {
-    const confirmed = this.#confirmed.get(height);
-    return confirmed === undefined || confirmed === id;
+    return (this.#confirmed.get(height) ?? id) === id;
   }
 
   /** True when the block links at `next`. */

@@ -52,6 +52,8 @@ export interface FinalityProverDependencies {
   readonly store: Pick<IndexStore, 'evidence' | 'keepEvidence' | 'unproven'>;
   /** They are asked at the rank of history. */
   readonly nodes: AccessNodes;
+  /** The nodes may be of another spork than when they identified themselves. */
+  readonly askAgain: () => void;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -228,6 +230,7 @@ export class FinalityProver {
       if (verdict.kind === 'undecided') continue;
       // Blocks may still have to be caught up with, where few certificates count: a simulated chain has only those.
       if (verdict.kind === 'refused' && head === undefined) return 'the head is not known yet';
+      if (verdict.kind === 'refused' && signers !== undefined) await this.#refuseNewSpork(verdict.height);
       metrics.quorumCertificates.inc({ result: verdict.kind === 'final' ? 'valid' : 'invalid' });
       if (verdict.kind === 'refused') {
         const { reason } = verdict;
@@ -242,14 +245,26 @@ export class FinalityProver {
       this.#proven = verdict;
       this.#sealedHeight = sealedHeight;
       this.#failed = undefined;
-      const parentId = headers.find(({ id }) => id === verdict.id)?.parentId;
       this.#signers = signers;
       this.#hasWarned = false;
-      if (parentId !== undefined) this.#reached({ height: verdict.height, id: verdict.id, parentId });
+      this.#reached({ height: verdict.height, id: verdict.id, parentId: verdict.parentId });
       await this.#deps.keep?.(verdict.height);
       return undefined;
     }
     return undefined;
+  }
+
+  /**
+   * Others sign from the root of a spork on, the only block without a certificate, and a node that moved there tells of it in its
+   * next handshake. Expected errors: `NotProvenError` for a root; `StorageError`; `WireError`.
+   */
+  async #refuseNewSpork(height: number): Promise<void> {
+    const lowest = Math.max(this.#proven?.height ?? this.#from, height - SPARSE_HEIGHTS);
+    for (let at = height - 1; at > lowest && this.#failed === undefined; at--) {
+      if ((await this.#header(at)).parentVoterSigData.length > 0) continue;
+      this.#deps.askAgain();
+      throw new NotProvenError(`a spork begins at ${at}, which no node has named yet`);
+    }
   }
 
   /**

@@ -42,11 +42,6 @@ export function scanFullBlock(message: Uint8Array) {
   };
 }
 
-/** A `flow.entities.TimeoutCertificate` at a place in `bytes`. Expected errors: `WireError`. */
-export function scanTimeoutCertificate(bytes: Uint8Array, span: Span): TimeoutCertificate {
-  return timeoutOf(new FieldScan(bytes), span);
-}
-
 /** Seconds since the Unix epoch, and nanoseconds, as sent. */
 function timeOf(scan: FieldScan, span: Span) {
   const time = scan.fields(span, 2);
@@ -109,7 +104,8 @@ function headerOf(scan: FieldScan, span: Span) {
   };
 }
 
-function timeoutOf(scan: FieldScan, span: Span) {
+/** A `flow.entities.TimeoutCertificate` at a place. Expected errors: `WireError`. */
+export function timeoutOf(scan: FieldScan, span: Span) {
   const timeout = scan.fields(span, 5, 0b100);
   if (!timeout.has(3)) throw new WireError('a timeout certificate holds no quorum certificate');
   const certificate = scan.fields(timeout.span(3), 4);

@@ -1,5 +1,5 @@
 import { ABSENT_SPAN, FieldScan, IDENTIFIER_BYTES, scanFullBlock } from '../../flow/index.js';
-import { scanTimeoutCertificate, toIdentifier, WireError, WireWriter } from '../../flow/index.js';
+import { timeoutOf, toIdentifier, WireError, WireWriter } from '../../flow/index.js';
 import type { FullBlock, FullHeader, Span, TimeoutCertificate } from '../../flow/index.js';
 import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
@@ -157,7 +157,7 @@ export function openStored(...[light, proof, chainId, hasher = new BlockHasher()
     parentVoterSigData: block.signatures[0] ?? ABSENT_SPAN,
     proposerId: fields.span(FIELD.proposerId),
     chainId: { start: chainStart, length: chain.length },
-    lastViewTC: timeout && scanTimeoutCertificate(bytes, timeout),
+    lastViewTC: timeout && timeoutOf(new FieldScan(bytes), timeout),
     parentView: fields.number(FIELD.parentView),
   };
   const stored = {

@@ -54,7 +54,8 @@ export async function provenFinal(
     const { signers, weight, threshold } = verdict;
     const certificate = { height: child.height, view: child.view, signers, weight, threshold };
     // The block at this height is final, and all below it; the certificate shows it.
-    return { kind: 'final', height: block.height, id: block.id, certificate } as const;
+    const { height, id, parentId } = block;
+    return { kind: 'final', height, id, parentId, certificate } as const;
   }
   // No two consecutive views among these blocks: the next block that is decides for all.
   return { kind: 'undecided' } as const;

@@ -43,13 +43,18 @@ export function sentence(text: string): string {
   return `${line.slice(0, MAX_SENTENCE - KEPT_END - 1)}…${line.slice(-KEPT_END)}`;
 }
 
-/** What the text means as JSON; `undefined` where it is none. */
-export function jsonIn(text: string): unknown {
+/** `undefined` where it throws, whatever it is. */
+export function unlessThrown<T>(attempt: () => T): T | undefined {
   try {
-    return JSON.parse(text);
+    return attempt();
   } catch {
     return undefined;
   }
+}
+
+/** What the text means as JSON; `undefined` where it is none. */
+export function jsonIn(text: string): unknown {
+  return unlessThrown(() => JSON.parse(text) as unknown);
 }
 
 /** What an object has; nothing for any other value. */

@@ -1,10 +1,9 @@
-import { readdir, rename, rm } from 'node:fs/promises';
-import { dirname, resolve, sep } from 'node:path';
+import { readdir } from 'node:fs/promises';
+import { resolve, sep } from 'node:path';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles, type CopiedFiles } from '../files/copyFiles.js';
-import { syncDirectory } from '../files/synced.js';
 import { CoverageNote } from '../leveldb/directory/CoverageNote.js';
-import { besideOf, makeDirectory, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { makeBeside, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import { without, type HeightRanges } from '../records/heightRanges.js';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
@@ -18,9 +17,8 @@ export interface BackupReport extends CopiedFiles {
 }
 
 /**
- * Copies a store that may be in use to where its parent directories need not exist yet. To the same file system this takes seconds, whatever the size. The copy gets its
- * name once it could be opened.
- * An interrupted backup leaves a directory that the next backup to the same place replaces.
+ * Copies a store that may be in use. To the same file system this takes seconds, whatever the size. The copy counts as whole once it
+ * could be opened.
  *
  * Expected errors: `StorageError` (`missing`, `corrupt`, `disk_full`, …; `not_a_store` when something is there already);
  * `OperatorError` (`foreign`, `configuration`); the signal's abort reason.
@@ -29,7 +27,6 @@ export async function backupStore(
   { path, to, chainId }: { readonly path: string; readonly to: string; readonly chainId: string },
   dependencies: VerifyDependencies & { readonly clock: Clock },
 ): Promise<BackupReport> {
-  const partial = besideOf(to, 'backup');
   await prepareDirectory(path, false);
   // A repair, which puts another directory in its place, would take the copy with it.
   if (resolve(to).startsWith(resolve(path) + sep))
@@ -38,9 +35,7 @@ export async function backupStore(
       `${to} is in the folder of the store itself. Name a directory outside of it.`,
     );
   await refuseTaken(to);
-  await makeDirectory(dirname(to));
-  try {
-    await rm(partial, { recursive: true, force: true });
+  return makeBeside('backup', to, 'copy the store', async (partial) => {
     const durable = await CoverageNote.read(path);
     const copied = await copyFiles(path, partial, dependencies);
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
@@ -48,14 +43,8 @@ export async function backupStore(
     await store.close();
     // What a daemon has taken out meanwhile, to heal it, is not lost.
     const takenOut = without(durable, await CoverageNote.read(path));
-    await rename(partial, to);
-    await syncDirectory(dirname(to));
     return { ...copied, coverage, lost: without(without(durable, takenOut), coverage) };
-  } catch (error) {
-    // What cannot be removed goes with the next attempt.
-    await rm(partial, { recursive: true, force: true }).catch(() => undefined);
-    throw storageErrorFrom(error, 'copy the store', to);
-  }
+  });
 }
 
 async function refuseTaken(to: string): Promise<void> {

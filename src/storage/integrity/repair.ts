@@ -1,4 +1,4 @@
-import { readdir, rename, rm } from 'node:fs/promises';
+import { readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
@@ -10,6 +10,7 @@ import {
   holdsData,
   prepareDirectory,
   replaceablePlace,
+  runAlone,
 } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
@@ -75,24 +76,34 @@ export async function repairStore(
 ): Promise<RepairReport> {
   const path = await replaceablePlace(options.path);
   const copy = `${path}.repaired`;
-  try {
+  const work = async (): Promise<RepairReport> => {
     await undoInterrupted(path, copy);
     await prepareDirectory(path, false);
     await assertUnused(path);
+    const before = await currentOf(path);
     try {
       const report = await repairAt(copy, { ...options, path }, dependencies);
       if (report.damageCount === 0 || !options.apply) return report;
       // Checked again: the repair may have taken long.
       await assertUnused(path);
+      if ((await currentOf(path)) !== before) {
+        const what = `The store at ${path} was in use while it was repaired, and stays as it is now. Stop who uses it, and repair it again.`;
+        throw new StorageError('locked', what);
+      }
       await exchange(path, copy);
       return { ...report, applied: true };
     } finally {
       for (const left of [copy, `${copy}.new`]) await rm(left, { recursive: true, force: true });
     }
-  } catch (error) {
+  };
+  return runAlone('repair', path, work).catch((error: unknown) => {
     throw storageErrorFrom(error, 'repair the store', path);
-  }
+  });
 }
+
+/** Differs after each opening of a database. */
+const currentOf = (path: string): Promise<string | undefined> =>
+  readFile(join(path, 'CURRENT'), 'latin1').catch(() => undefined);
 
 /** Fills `copy` with what can be kept. */
 async function repairAt(

@@ -1,17 +1,17 @@
-import { rename, rm } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { withoutUrlPaths, type Clock } from '../../runtime/index.js';
-import { exists, syncDirectory } from '../files/synced.js';
+import { exists } from '../files/synced.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { unpackSnapshot, type SnapshotProgress } from '../files/snapshotArchive.js';
 import {
-  besideOf,
   holdsData,
+  makeBeside,
   prepareDirectory,
   replaceablePlace,
 } from '../leveldb/directory/storeDirectory.js';
-import { StorageError, storageErrorFrom } from '../StorageError.js';
+import { StorageError } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore } from './verify/verifyStore.js';
 import type { VerifyOptions, VerifyProgress } from '../verify/checkHeights.js';
@@ -44,13 +44,11 @@ export async function restoreStore(
 ): Promise<VerifyReport> {
   const { clock, logger, onProgress, signal } = dependencies;
   const path = await replaceablePlace(place);
-  const partial = besideOf(path, 'restore');
-  if (await holdsData(path)) {
-    const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;
-    throw new StorageError('not_a_store', what);
-  }
-  try {
-    await rm(partial, { recursive: true, force: true });
+  return makeBeside('restore', path, 'restore the store', async (partial) => {
+    if (await holdsData(path)) {
+      const what = `There is a store at ${path} already, and nothing is ever replaced. Move it away, or choose another --data-dir.`;
+      throw new StorageError('not_a_store', what);
+    }
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });
     if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
@@ -60,19 +58,11 @@ export async function restoreStore(
       { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },
     );
     const [damage] = report.damages;
-    if (damage !== undefined) {
-      const others = report.damageCount > 1 ? ` (and ${report.damageCount - 1} more)` : '';
-      const what = `The snapshot ${withoutUrlPaths(from)} is damaged, and nothing of it was taken: ${damage.message}${others}. Take another one.`;
-      throw new StorageError('corrupt', what, { damage: damage.message });
-    }
-    await rename(partial, path);
-    await syncDirectory(dirname(path));
-    return report;
-  } catch (error) {
-    // Files of an archive that failed may still be on their way. What cannot be removed goes with the next attempt.
-    await rm(partial, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
-    throw storageErrorFrom(error, 'restore the store', path);
-  }
+    if (damage === undefined) return report;
+    const others = report.damageCount > 1 ? ` (and ${report.damageCount - 1} more)` : '';
+    const what = `The snapshot ${withoutUrlPaths(from)} is damaged, and nothing of it was taken: ${damage.message}${others}. Take another one.`;
+    throw new StorageError('corrupt', what, { damage: damage.message });
+  });
 }
 
 /** A backup is laid out like a data directory. Expected errors: `StorageError` (`missing`). */

@@ -472,18 +472,18 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
   },
 };
 
-  const [local, onDatabase] = [useLocal(), usePgBoss()];
+const [local, onDatabase] = [useLocal(), usePgBoss()];
 
-  it.each(Object.entries(behaviours))('on LevelDB %s', (_, behaves) => behaves(local));
+it.each(Object.entries(behaviours))('on LevelDB %s', (_, behaves) => behaves(local));
 
-  it('on pg-boss does the same, and several processes share it', { timeout: 180_000 }, () =>
-    together(
-      Object.fromEntries(
-        Object.entries({ ...behaviours, ...shared }).map(([name, behaves]) => [
-          name,
-          () => behaves(onDatabase),
-        ]),
-      ),
-      AT_ONCE,
+it('on pg-boss does the same, and several processes share it', { timeout: 180_000 }, () =>
+  together(
+    Object.fromEntries(
+      Object.entries({ ...behaviours, ...shared }).map(([name, behaves]) => [
+        name,
+        () => behaves(onDatabase),
+      ]),
     ),
-  );
+    AT_ONCE,
+  ),
+);

@@ -52,6 +52,7 @@ class Proving extends World {
   readonly prover: FinalityProver;
   readonly range: { from: number; to: number };
   readonly kept: number[] = [];
+  askedAgain = 0;
   /** Of what is kept only who signs. */
   readonly evidence: MemoryIndexStore;
   isFollowing = true;
@@ -90,6 +91,7 @@ class Proving extends World {
       { named, isProving },
       {
         ...{ clock: this.clock, logger: this.logger, metrics: this.metrics, nodes: this.nodes, thread },
+        askAgain: () => (this.askedAgain += 1),
         store: this.evidence,
         blockAt: (height) => {
           const stored = height > this.range.to ? undefined : this.store.get(height);
@@ -539,6 +541,25 @@ it('forgets what it knew when the store goes back, a spork begins, or another pr
   lacking.range.from = 274;
   await lacking.reaches(283);
   expect(lacking.status).toMatchObject({ anchor: { height: 274 }, reason: undefined });
+});
+
+it('takes the blocks of a spork that no node has named yet for no failure, and has the nodes asked again', async () => {
+  const proving = await proved([274, 279], {
+    change: (its) => {
+      its.change(280, { parentVoterSigData: Buffer.alloc(0) });
+      its.change(282, { parentVoterSigData: flipped(headerAt(282).parentVoterSigData) });
+    },
+  });
+  await proving.reaches(282);
+  expect(proving.status).toMatchObject({
+    ...{ anchor: { height: 274 }, provenHeight: 277, failed: undefined },
+    reason: 'a spork begins at 280, which no node has named yet',
+  });
+  expect(proving.askedAgain).toBe(1);
+  expect([proving.logger.of('warn'), await proving.checks()]).toEqual([[], { valid: 1, invalid: 0 }]);
+  proving.range.from = 280;
+  await proving.reaches(283);
+  expect(proving.status).toMatchObject({ anchor: { height: 280 }, provenHeight: 281, reason: undefined });
 });
 
 it.each([

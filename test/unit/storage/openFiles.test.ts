@@ -11,7 +11,7 @@ import { useStores } from '../../support/storeDirectory.js';
 
 const KIB = 1024;
 /** Tables come soon, and few stay open. */
-const tuning = { writeBufferBytes: 64 * KIB, maxFileBytes: 64 * KIB, maxOpenFiles: 74 };
+const tuning = { writeBufferSize: 64 * KIB, maxFileSize: 64 * KIB, maxOpenFiles: 74 };
 
 /** Entries of more tables than stay open. */
 const FIRST = 600;

@@ -1,4 +1,4 @@
-import { symlinkSync } from 'node:fs';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -181,6 +181,11 @@ it('stops when told to, leaves everything as it was, and refuses a store in use,
   const before = await readdir(path);
   const signal = AbortSignal.abort();
   await expect(repairAt(path, { signal })).rejects.toMatchObject({ name: 'AbortError' });
+  // What another process did meanwhile, such as a rewind, would be undone.
+  const onProgress = () => writeFileSync(join(path, 'CURRENT'), 'MANIFEST-000007');
+  const used = fault('locked', `The store at ${path} was in use while it was repaired`);
+  await expect(repairAt(path, { onProgress })).rejects.toMatchObject(used);
+  await rm(join(path, 'CURRENT'));
   expect(await readdir(dirname(path))).toEqual(['store']);
   const own = (names: string[]) => names.filter((name) => !/^LO[CG]/.test(name));
   expect(own(await readdir(path))).toEqual(own(before));
@@ -209,7 +214,13 @@ it('that was cut short is asked for again, and done', async () => {
   expect(await expectSound(path)).toBe(LAST);
   // And as it is before the damaged one is removed.
   await mkdir(`${path}.damaged`);
-  await repairAt(path);
+  // Another would delete the copy that the first works on.
+  const outcomes = await Promise.allSettled([repairAt(path), repairAt(path)]);
+  const refused = outcomes.filter(({ status }) => status === 'rejected');
+  if (['linux', 'win32'].includes(process.platform))
+    expect(refused).toMatchObject([
+      { reason: fault('locked', `A repair of the store at ${path} is under way`) },
+    ]);
   expect(await readdir(dirname(path))).toEqual(['store']);
   expect(await expectSound(path)).toBe(LAST);
 });

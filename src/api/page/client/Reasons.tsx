@@ -1,6 +1,6 @@
 import type { ComponentChildren, VNode } from 'preact';
 import { useState } from 'preact/hooks';
-import { keepToken, type Codes, type Status, type View } from './daemon.js';
+import { TOKEN, type Codes, type Status, type View } from './daemon.js';
 import { age, many, sentence, timeOf } from './format.js';
 
 /** The daemon gives no status: since when and why, or that it wants a token. `onToken` is called once one is kept. */
@@ -33,7 +33,7 @@ export function NoAnswer({
     const token = text.trim();
     if (token === '') return;
     setText('');
-    keepToken(token);
+    sessionStorage.setItem(TOKEN, token);
     onToken();
   };
   return (

@@ -27,11 +27,7 @@ export function fromRoot(path: string): string {
 }
 
 /** Key in the tab's storage, which is lost with the tab. Another daemon behind the same proxy has another one. */
-const TOKEN = `flow-collection-indexer.token ${fromRoot('')}`;
-
-export function keepToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token);
-}
+export const TOKEN = `flow-collection-indexer.token ${fromRoot('')}`;
 
 /** The daemon refused the request. */
 class RefusedError extends Error {

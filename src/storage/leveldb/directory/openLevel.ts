@@ -5,31 +5,21 @@ import { causesOf, storageErrorFrom } from '../../StorageError.js';
 const MIB = 1024 * 1024;
 
 /**
- * Memory and files that LevelDB may use. The defaults are measured (docs/decisions/0006-groups-and-leveldb-options.md):
- * larger write buffers would mean less merging, but the tables made from them are mapped into memory as a whole.
+ * Memory and files that LevelDB may use, in its own names; up to two write buffers are held in memory. Measured
+ * (docs/decisions/0006-groups-and-leveldb-options.md): larger ones would mean less merging, but the tables made from them are
+ * mapped into memory as a whole.
  */
-export interface LevelTuning {
-  /** Up to two of these are held in memory. */
-  readonly writeBufferBytes: number;
-  readonly cacheBytes: number;
-  readonly maxFileBytes: number;
-  readonly maxOpenFiles: number;
-  /** The unit of compression and reading; a body is larger and has a block of its own. */
-  readonly blockBytes: number;
-}
-
-const defaultTuning: LevelTuning = {
-  writeBufferBytes: 16 * MIB,
-  cacheBytes: 64 * MIB,
-  maxFileBytes: 4 * MIB,
+const defaultTuning = {
+  writeBufferSize: 16 * MIB,
+  cacheSize: 64 * MIB,
+  maxFileSize: 4 * MIB,
   maxOpenFiles: 2048,
-  blockBytes: 4096,
 };
 
 export interface OpenOptions {
   readonly create: boolean;
   /** Overrides of the measured defaults. */
-  readonly tuning?: Partial<LevelTuning> | undefined;
+  readonly tuning?: Partial<typeof defaultTuning> | undefined;
   /** Other threads of this process may open it too; whoever opened it first closes it last. Default: false. */
   readonly isShared?: boolean;
   /** For a thread that may be terminated from outside: LevelDB would hold a half-made iterator for ever. */
@@ -49,7 +39,6 @@ export interface DescriptorWait {
 /** Opens LevelDB itself, with bytes as keys and values. Expected errors: `StorageError`. */
 export async function openLevel(path: string, options: OpenOptions): Promise<Level<Buffer, Buffer>> {
   const { create, isShared = false } = options;
-  const tuning = { ...defaultTuning, ...options.tuning };
   // Only in Node's implementation, and not in the types.
   const sharing = { multithreading: isShared };
   const level = new Level<Buffer, Buffer>(path, {
@@ -57,12 +46,8 @@ export async function openLevel(path: string, options: OpenOptions): Promise<Lev
     keyEncoding: 'buffer',
     valueEncoding: 'buffer',
     createIfMissing: create,
-    compression: true,
-    writeBufferSize: tuning.writeBufferBytes,
-    cacheSize: tuning.cacheBytes,
-    maxFileSize: tuning.maxFileBytes,
-    maxOpenFiles: tuning.maxOpenFiles,
-    blockSize: tuning.blockBytes,
+    ...defaultTuning,
+    ...options.tuning,
   });
   try {
     await level.open();

@@ -1,5 +1,7 @@
-import { mkdir, readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { syncDirectory } from '../../files/synced.js';
+import { lockNamed } from '../../lockHolder.js';
 import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 
 /** Only the owner may read what a store contains. */
@@ -83,11 +85,50 @@ async function refuseUnfinished(path: string): Promise<void> {
     const [, kind, advice] = unfinished[command];
     const beside = besideOf(path, command);
     if ((await list(beside)) === undefined) continue;
-    throw new StorageError(
-      kind,
-      `A ${command} of the store at ${path} was cut short. ${advice} (${beside}).`,
-    );
+    const what = `A ${command} of the store at ${path} was cut short. ${advice} (${beside}).`;
+    await runAlone(command, path, () => Promise.reject(new StorageError(kind, what)));
   }
+}
+
+/**
+ * Runs a command that makes or replaces the store at `path`, unless another process runs it there: each would delete what the
+ * other has made so far. Expected errors: `StorageError` (`locked`); those of `work`.
+ */
+export async function runAlone<T>(command: Unfinished, path: string, work: () => Promise<T>): Promise<T> {
+  const folder = await stat(dirname(path), { bigint: true }).catch(() => undefined);
+  const unlock = await lockNamed(`${command}-${folder === undefined ? path : `${folder.dev}-${folder.ino}`}`);
+  if (unlock === undefined) {
+    const what = `A ${command} of the store at ${path} is under way. Wait until it ends.`;
+    throw new StorageError('locked', what);
+  }
+  return work().finally(unlock);
+}
+
+/**
+ * Makes a store, with its parent directories, beside its place, and gives it its name once it is whole. A killed command leaves what
+ * the next one replaces. `doing` completes "Cannot …". Expected errors: those of `runAlone` and `make`.
+ */
+export async function makeBeside<T>(
+  command: 'backup' | 'restore',
+  path: string,
+  doing: string,
+  make: (partial: string) => Promise<T>,
+): Promise<T> {
+  const partial = besideOf(path, command);
+  await makeDirectory(dirname(path));
+  return runAlone(command, path, async () => {
+    try {
+      await rm(partial, { recursive: true, force: true });
+      const made = await make(partial);
+      await rename(partial, path);
+      await syncDirectory(dirname(path));
+      return made;
+    } catch (error) {
+      // Files of an archive that failed may still be on their way. What cannot be removed goes with the next attempt.
+      await rm(partial, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
+      throw storageErrorFrom(error, doing, path);
+    }
+  });
 }
 
 /**
@@ -162,11 +203,7 @@ export async function holdsData(path: string): Promise<boolean> {
  * after a clean stop, and after a crash as well (a record that a crash cut short is not damage).
  */
 export async function droppedAtOpen(path: string): Promise<readonly string[]> {
-  try {
-    const log = await readFile(join(path, 'LOG'), 'utf8');
-    return log.split('\n').filter((line) => /dropping \d+ bytes/.test(line));
-  } catch {
-    // A missing log file is not a fault of the data.
-    return [];
-  }
+  // A missing log file is not a fault of the data.
+  const log = await readFile(join(path, 'LOG'), 'utf8').catch(() => '');
+  return log.split('\n').filter((line) => /dropping \d+ bytes/.test(line));
 }

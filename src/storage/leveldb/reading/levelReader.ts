@@ -23,7 +23,7 @@ export function levelSource(database: Database): RecordSource {
  * Expected errors: `StorageError`.
  */
 export async function openLevelReplica(path: string, gate?: EndGate): Promise<Replica> {
-  const tuning = { cacheBytes: NO_CACHE_BYTES };
+  const tuning = { cacheSize: NO_CACHE_BYTES };
   return levelReplica(await LevelDatabase.open(path, { create: false, isShared: true, gate, tuning }));
 }
 

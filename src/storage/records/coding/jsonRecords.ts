@@ -1,4 +1,5 @@
 import { parseIdentifier } from '../../../flow/index.js';
+import { jsonIn } from '../../../runtime/index.js';
 import type { BackfillPlan } from '../../port/RangeBook.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 
@@ -22,7 +23,7 @@ export function encodeMeta(meta: StoreMeta): Buffer {
  * read: the rest may have another meaning.
  */
 export function decodeMeta(payload: Buffer, schemaVersion: number): StoreMeta | undefined {
-  const json = parseJson(payload);
+  const json = jsonIn(payload.toString('utf8'));
   if (!has(json, { schemaVersion: isNumber, chainId: isText })) return undefined;
   if (json.schemaVersion > schemaVersion) return { ...json, firstHeight: 0, createdBy: '', sporks: [] };
   const isWhole = has(json, { firstHeight: isHeight, createdBy: isText, sporks: isListOf(isSpork) });
@@ -55,7 +56,7 @@ export function encodeOpenRecord({ keep, reason, ...record }: OpenRecord): Buffe
 
 /** `undefined` unless the payload is the record of an open range. */
 export function decodeOpenRecord(from: number, payload: Buffer): OpenRecord | undefined {
-  const json = parseJson(payload);
+  const json = jsonIn(payload.toString('utf8'));
   const isRecord = has(json, {
     to: isHeight,
     next: isHeight,
@@ -78,7 +79,7 @@ export function encodePlans(plans: readonly BackfillPlan[]): Buffer {
 
 /** `undefined` unless the payload is a list of plans. */
 export function decodePlans(payload: Buffer): readonly BackfillPlan[] | undefined {
-  const json = parseJson(payload);
+  const json = jsonIn(payload.toString('utf8'));
   return isListOf(isPlan)(json) ? json : undefined;
 }
 
@@ -91,14 +92,6 @@ function isPlan(value: unknown): value is BackfillPlan {
 function isSpork(value: unknown): value is SporkRecord {
   const isId = (id: unknown): id is string => isText(id) && parseIdentifier(id) === id;
   return has(value, { rootHeight: isHeight, sporkId: isText, rootParentId: isOptional(isId) });
-}
-
-function parseJson(payload: Buffer): unknown {
-  try {
-    return JSON.parse(payload.toString('utf8'));
-  } catch {
-    return undefined;
-  }
 }
 
 type Check<T> = (value: unknown) => value is T;
