@@ -1,12 +1,6 @@
 import { setMaxListeners } from 'node:events';
-import {
-  backoffMs,
-  Listeners,
-  OperatorError,
-  runTogether,
-  sleep,
-  unlessAborted,
-} from '../../runtime/index.js';
+import { backoffMs, Listeners, OperatorError } from '../../runtime/index.js';
+import { runTogether, sleep, unlessAborted } from '../../runtime/index.js';
 import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './identity/askIdentity.js';
 import { foreignMessage, foreignness, type NodeIdentity } from './identity/nodeIdentity.js';

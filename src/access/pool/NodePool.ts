@@ -353,7 +353,8 @@ export class NodePool implements AccessNodes {
         isUsable(member) &&
         covers(member.range, height) &&
         !this.#mayNameSpork(member, height) &&
-        !this.#mayBeAnother(member),
+        // While nothing is stored, no block ties what is there after an outage to the spork that is recorded.
+        !(member.outage && this.dependencies.expectation().watermark === undefined),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
     return named.length > 0 ? named : serving;
@@ -365,11 +366,6 @@ export class NodePool implements AccessNodes {
       return false;
     const isCrossing = (this.dependencies.expectation().firstHeight ?? Infinity) < height;
     return isCrossing && this.dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
-  }
-
-  /** True after an outage while nothing is stored: no block ties what is at this address now to the spork that is recorded. */
-  #mayBeAnother({ outage }: PoolMember): boolean {
-    return outage && this.dependencies.expectation().watermark === undefined;
   }
 
   #historicNodes(height: number): readonly Endpoint[] {

@@ -32,7 +32,7 @@ export class BlockBelow {
   isSought = true;
   /** No node serves the range itself yet: they may have to complete their handshake. */
   isUnserved = false;
-  /** Monotonic milliseconds since when as many nodes give one block as another; `undefined` while they do not. */
+  /** Since when (monotonic milliseconds) as many nodes give one block there as another; `undefined` while they do not. */
   disputed: { readonly height: number; readonly sinceMs: number } | undefined;
 
   constructor(parts: Parts) {

@@ -105,7 +105,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
 
   constructor(options: FinalizedBlocksOptions, dependencies: ChainDependencies) {
     const { neighbours, sporkRoots = [] } = options;
-    const { window, nodes, clock, random, logger } = dependencies;
+    const { window, nodes, clock } = dependencies;
     // A spork in the table has started.
     const begun = sporkRoots.map(({ rootHeight }) => rootHeight + TIP_HEIGHTS);
     this.#reachedHeight = Math.max(options.reachedHeight ?? 0, ...begun);
@@ -118,16 +118,9 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const latestBlock = () => dependencies.latestBlock() ?? this.#below?.block;
     this.#linked = new LinkedBlocks(sporkRoots, { window, latestBlock });
     this.#pause = new Pause({ clock });
-    this.#chooser = new NodeChooser({
-      streamName: STREAM_NAME,
-      stream: BLOCK_STREAM,
-      call: BLOCK_CALL,
-      pauses: { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs },
-      clock,
-      nodes,
-      random,
-      logger,
-    });
+    const pauses = { minMs: options.backoffMinMs, maxMs: options.backoffMaxMs };
+    const ways = { streamName: STREAM_NAME, stream: BLOCK_STREAM, call: BLOCK_CALL, pauses } as const;
+    this.#chooser = new NodeChooser({ ...dependencies, ...ways });
     this.#resolver = new ForkResolver({
       ...dependencies,
       firstHeight: options.firstHeight ?? height + 1,

@@ -2,13 +2,8 @@ import { highestShared, type AccessNodes } from '../../access/index.js';
 import { WireError, type Identifier } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import {
-  CertificateThreadError,
-  committeesIn,
-  lastViewOf,
-  provenFinal,
-  weightOf,
-} from '../../proof/index.js';
+import { CertificateThreadError, committeesIn, lastViewOf } from '../../proof/index.js';
+import { provenFinal, weightOf } from '../../proof/index.js';
 import type { Certificate, CertificateThread, CertificateVerdict } from '../../proof/index.js';
 import type { Committee, StoredHeader } from '../../proof/index.js';
 import { abortReason, messageOf, sleep, type Clock, type Timer } from '../../runtime/index.js';

@@ -97,8 +97,7 @@ export class BlockProver {
       const hashed = this.#hasher.headerId(form, header);
       return hashed === id || hashed === bytes.toString('hex', ...range(header.id));
     };
-    const last = headerFormOf(this.#form);
-    return fits(last) ? last : headerForms.find((form) => form !== last && fits(form));
+    return [headerFormOf(this.#form), ...headerForms].find(fits);
   }
 
   /** What is wrong with a header of known form, or with the copies of its fields. */

@@ -20,11 +20,7 @@ export const syncFile = (path: string): Promise<void> => sync(path, 'r+');
 
 async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {
   const file = await open(path, flags);
-  try {
-    await file.sync();
-  } finally {
-    await file.close();
-  }
+  await file.sync().finally(() => file.close());
 }
 
 /** Writes a file that only its owner may read, and syncs it. Fails where the file exists. */

@@ -1,12 +1,11 @@
-import { readdir } from 'node:fs/promises';
 import { resolve, sep } from 'node:path';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles, type CopiedFiles } from '../files/copyFiles.js';
 import { CoverageNote } from '../leveldb/directory/CoverageNote.js';
-import { makeBeside, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { makeBeside, namesIn, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import { without, type HeightRanges } from '../records/heightRanges.js';
-import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
+import { StorageError } from '../StorageError.js';
 import type { VerifyDependencies } from './verify/verifyStore.js';
 
 export interface BackupReport extends CopiedFiles {
@@ -34,7 +33,10 @@ export async function backupStore(
       'not_a_store',
       `${to} is in the folder of the store itself. Name a directory outside of it.`,
     );
-  await refuseTaken(to);
+  if (((await namesIn(to, 'write a copy of the store')) ?? []).length > 0) {
+    const what = `${to} is not empty, and a backup never replaces anything. Name a directory that does not exist yet.`;
+    throw new StorageError('not_a_store', what);
+  }
   return makeBeside('backup', to, 'copy the store', async (partial) => {
     const durable = await CoverageNote.read(path);
     const copied = await copyFiles(path, partial, dependencies);
@@ -45,17 +47,4 @@ export async function backupStore(
     const takenOut = without(durable, await CoverageNote.read(path));
     return { ...copied, coverage, lost: without(without(durable, takenOut), coverage) };
   });
-}
-
-async function refuseTaken(to: string): Promise<void> {
-  let names: readonly string[];
-  try {
-    names = await readdir(to);
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return;
-    throw storageErrorFrom(error, 'write a copy of the store', to);
-  }
-  if (names.length === 0) return;
-  const what = `${to} is not empty, and a backup never replaces anything. Name a directory that does not exist yet.`;
-  throw new StorageError('not_a_store', what);
 }

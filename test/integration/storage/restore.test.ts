@@ -287,14 +287,15 @@ describe('an archive is refused, by its cause,', () => {
     await mkdir(`${path}.${left}`);
     const error = fault('not_a_store', `A ${command} of the store at ${path} was cut short`);
     await expect(open(path)).rejects.toMatchObject(error);
-    // While one is at work, another would delete what that has made so far.
-    const outcomes = await Promise.allSettled([again(from, path), again(from, path)]);
+    // While one is at work, another would delete what that has made so far; beside it there may be others.
+    const beside = `${path}2`;
+    const outcomes = await Promise.allSettled([path, path, beside].map((place) => again(from, place)));
     const refused = outcomes.filter(({ status }) => status === 'rejected');
     if (['linux', 'win32'].includes(process.platform))
       expect(refused).toMatchObject([
         { reason: fault('locked', `A ${command} of the store at ${path} is under way`) },
       ]);
-    expect(await readdir(dirname(path))).toEqual([basename(path)]);
+    expect(await readdir(dirname(path))).toEqual([basename(path), basename(beside)]);
     await open(path);
   });
 });

@@ -50,7 +50,7 @@ export async function replaceablePlace(place: string): Promise<string> {
  * Expected errors: `StorageError` (`missing`, `not_a_store`, `corrupt`, `permission`, …).
  */
 export async function prepareDirectory(path: string, create: boolean): Promise<void> {
-  const names = await list(path);
+  const names = await namesIn(path);
   if (names?.includes('CURRENT') === true) return;
   const foreign = (names ?? []).filter((name) => !DATABASE_FILE.test(name));
   if (foreign.length > 0) {
@@ -64,7 +64,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
   await refuseUnfinished(path);
   const above = dirname(path);
-  if (names === undefined && (await list(above))?.includes('CURRENT') === true) {
+  if (names === undefined && (await namesIn(above))?.includes('CURRENT') === true) {
     throw new StorageError(
       'not_a_store',
       `${above} is the folder of a store itself. Name the data directory that it is in: ${dirname(above)}.`,
@@ -84,7 +84,7 @@ async function refuseUnfinished(path: string): Promise<void> {
   for (const command of Object.keys(unfinished) as Unfinished[]) {
     const [, kind, advice] = unfinished[command];
     const beside = besideOf(path, command);
-    if ((await list(beside)) === undefined) continue;
+    if ((await namesIn(beside)) === undefined) continue;
     const what = `A ${command} of the store at ${path} was cut short. ${advice} (${beside}).`;
     await runAlone(command, path, () => Promise.reject(new StorageError(kind, what)));
   }
@@ -96,11 +96,10 @@ async function refuseUnfinished(path: string): Promise<void> {
  */
 export async function runAlone<T>(command: Unfinished, path: string, work: () => Promise<T>): Promise<T> {
   const folder = await stat(dirname(path), { bigint: true }).catch(() => undefined);
-  const unlock = await lockNamed(`${command}-${folder === undefined ? path : `${folder.dev}-${folder.ino}`}`);
-  if (unlock === undefined) {
-    const what = `A ${command} of the store at ${path} is under way. Wait until it ends.`;
-    throw new StorageError('locked', what);
-  }
+  const place = folder === undefined ? path : `${folder.dev}-${folder.ino}-${basename(path)}`;
+  const unlock = await lockNamed(`${command}-${place}`);
+  const what = `A ${command} of the store at ${path} is under way. Wait until it ends.`;
+  if (unlock === undefined) throw new StorageError('locked', what);
   return work().finally(unlock);
 }
 
@@ -174,19 +173,19 @@ async function makeOne(path: string): Promise<void> {
   }
 }
 
-/** The names in a directory; `undefined` when there is none. */
-async function list(path: string): Promise<string[] | undefined> {
+/** The names in a directory; `undefined` when there is none. `doing` completes "Cannot …". Expected errors: `StorageError`. */
+export async function namesIn(path: string, doing = 'read the directory of the store') {
   try {
     return await readdir(path);
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return undefined;
-    throw storageErrorFrom(error, 'read the directory of the store', path);
+    throw storageErrorFrom(error, doing, path);
   }
 }
 
 /** Bytes of the write-ahead logs, which hold the newest heights after a crash. Expected errors: `StorageError`. */
 export async function logBytes(path: string): Promise<number> {
-  const logs = ((await list(path)) ?? []).filter((name) => name.endsWith('.log'));
+  const logs = ((await namesIn(path)) ?? []).filter((name) => name.endsWith('.log'));
   let bytes = 0;
   // One that LevelDB deletes meanwhile counts as 0.
   for (const name of logs) bytes += (await stat(join(path, name)).catch(() => undefined))?.size ?? 0;
@@ -195,7 +194,7 @@ export async function logBytes(path: string): Promise<number> {
 
 /** False for a directory in which nothing was ever stored. */
 export async function holdsData(path: string): Promise<boolean> {
-  return (await list(path))?.some((name) => name === 'CURRENT' || DATA_FILE.test(name)) === true;
+  return (await namesIn(path))?.some((name) => name === 'CURRENT' || DATA_FILE.test(name)) === true;
 }
 
 /**
