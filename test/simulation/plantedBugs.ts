@@ -38,7 +38,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'not given back: the batch of a write that failed': [
       '[-using-]{+const+} batch =',
-      'storage/storeLife.test.ts: are all given back, whatever fails before, in or after a write',
+      'storage/storeLife.test.ts: batches are all given back, whatever fails before, in or after a write',
     ],
   },
   'storage/records/book/bookRecords.ts': {
@@ -46,7 +46,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'if (head !== undefined{+ && above.size > MAX_BLOCKS_ABOVE_WATERMARK+}) above.set(',
     'a restart forgets how far a range of history is': [
       'if (!records.has(record){+ && record.next === record.from+}) batch.put(',
-      'storage/ranges.test.ts: that is %s by a process ending after %i writes is so when opened',
+      'storage/ranges.test.ts: a range that is %s by a process ending after %i writes is so when opened',
     ],
   },
   'storage/records/blocks/BlockEntryWriter.ts': {
@@ -91,7 +91,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'finality/blocks/FinalizedBlocks.ts': {
     'the end of a spork is taken for the tip': [
       '[-rootHeight + TIP_HEIGHTS-]{+Math.min(rootHeight, 0)+});',
-      'finality/forks.test.ts: takes no block below a root that is in the table for one of the tip',
+      'finality/forks.test.ts: at a spork: takes no block below a root that is in the table for one of the tip',
     ],
     'wake-up lost: the consumer is not told of a block':
       '    this.#resolver.linkedAgain();[-\n    this.#deps.signal.notify();-]',
@@ -135,7 +135,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     // The live range is done sooner or later, and then the window is as wide as ever.
     'a window that is narrowed too far never lets a block become ready': [
       'Math.max([-LEAST_NARROWED_HEIGHTS-]{+1+}, Math.floor',
-      'collections/Window.test.ts: begins less by its share, but a block and its child in any case',
+      'collections/Window.test.ts: Window begins less by its share, but a block and its child in any case',
     ],
     'one block above the window is asked for':
       'Math.min(this.heights, narrowed){+ + 1+}, this.target() ?? 0);',
@@ -193,7 +193,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'access/transport/RpcClient.ts': {
     'proofs: a forged block is not counted for its node': [
       '[-      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n-]',
-      'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'at rest: a call that failed counts as under way':
       '      {+if (signal?.aborted !== true) +}this.#calls -= 1;',
@@ -201,23 +201,23 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'proof/blocks/BlockProver.ts': {
     'proofs: a block that its id refutes is taken': [
       "    if (typeof payloadForm !== 'string') return [-payloadForm-]{+{ kind: 'unknown_form', block: light }+};",
-      'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'proofs: a payload is not held against the hash in its header': [
       "else if (this.#resultsFit(form, block, wanted){+ || wanted !== ''+}) return form;",
-      'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'proofs: the copies of what is in the header are not compared with it': [
       "    if (refusal !== undefined{+ && refusal.reason !== 'copy'+}) return refusal;\n    const payloadForm",
-      'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'proofs: the two signatures of a guarantee may differ': [
       "[-  if (!isSame) return refused('copy', 'a guarantee has two signatures that differ');\n-]",
-      'access/blockProofs.test.ts: is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
     ],
     'proofs: a header of another network is taken': [
       "[-      return refused('chain', `it is not of the chain ${this.#chainId}`);\n-]",
-      'proof/ids.test.ts: of another chain',
+      'proof/ids.test.ts: is refused of another chain',
     ],
     'proofs: the Merkle root of the guarantees is not compared with the one that is stored': [
       'this.#root(this.#hasher.guaranteeIds(form, [-block.guarantees-]{+[]+}), 0) &&',
@@ -227,11 +227,11 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'proof/blocks/storedProof.ts': {
     'proofs: the view of the parent is left out of what is stored': [
       '.number(FIELD.parentView, hasView ? [-header.parentView-]{+0+} : 0)',
-      'proof/ids.test.ts: gives back every field of the header',
+      'proof/ids.test.ts: a stored proof gives back every field of the header',
     ],
     'proofs: a stored proof holds for any block': [
       'return hasher.headerId(headerFormOf(stored.form), header) === stored.id ? stored : [-undefined-]{+stored+};',
-      'proof/ids.test.ts: holds for its block alone',
+      'proof/ids.test.ts: a stored proof holds for its block alone',
     ],
   },
   'proof/certificates/verifyCertificate.ts': {
@@ -298,13 +298,13 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'collections/executionData/StreamFault.ts': {
     'execution data that does not match the guarantees is held against its node at once': [
       "    return { ...end, fault: [-undefined, contradicts-]{+'lied'+} };",
-      'collections/ExecutionDataIndexer.test.ts: %s: refused, counted, held against the node, asked elsewhere',
+      'collections/ExecutionDataIndexer.test.ts: a lie, %s: refused, counted, held against the node, asked elsewhere',
     ],
   },
   'collections/requester/CollectionRequester.ts': {
     'cancelled request not released': [
       '    {+if (!signal.aborted) +}this.#over(wanted);\n    try {',
-      'collections/CollectionRequester.test.ts: frees the slot for the next height',
+      'collections/CollectionRequester.test.ts: cancelling frees the slot for the next height',
     ],
     'not given back: the slots of answers that wait at a stop': [
       '    [-for (const { wanted } of this.#answers.splice(0)) this.#over(wanted)-]{+this.#answers.splice(0)+};',
@@ -331,7 +331,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
       '    if (height [-!== this.state.next-]{+< 0+}) {',
-      'collections/ExecutionDataIndexer.test.ts: that gives %s is refused, counted, named, and asked again after a pause',
+      'collections/ExecutionDataIndexer.test.ts: the stream of a peer that gives %s is refused, counted, named, and asked again after a pause',
     ],
     'execution data is read on above the window':
       'if (height > window.upperBound() [-|| window.blockAt(height) === undefined-]{++ 4+}) return false;',
@@ -343,7 +343,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'a caller that went away keeps its turn at the limiter': '        [-queue.delete(admit);\n        -]if',
     'not given back: the timer of a history caller, when a live one comes': [
       '    if (this.#timer !== undefined[- && this.#timer.atMs <= atMs-]) return;',
-      'access/limiter.test.ts: do not make a live call wait that comes while they wait',
+      'access/limiter.test.ts: calls for history do not make a live call wait that comes while they wait',
     ],
   },
   'finality/head/HeadFollower.ts': {
@@ -393,7 +393,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'not given back: the oldest heights of a cache': [
       '        if (size [-<= max-]{+>= 0+}) return;',
-      'api/changeFeed.test.ts: leaves the newest heights that it read in memory, and no more',
+      'api/changeFeed.test.ts: a follower leaves the newest heights that it read in memory, and no more',
     ],
   },
   'api/feed/ChangeFeed.ts': {
@@ -407,7 +407,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'not given back: the look for late followers, when none is left': [
       '[-    this.#timer?.cancel();\n-]',
-      'api/changeFeed.test.ts: leaves nothing behind, in whichever way it goes',
+      'api/changeFeed.test.ts: a follower leaves nothing behind, in whichever way it goes',
     ],
   },
   'ranges/RangeRunner.ts': {
