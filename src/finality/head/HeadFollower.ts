@@ -1,11 +1,5 @@
-import {
-  faultOf,
-  NodeChooser,
-  outcomeOf,
-  SILENT_AFTER_MS,
-  StreamReader,
-  UpstreamError,
-} from '../../access/index.js';
+import { faultOf, NodeChooser, outcomeOf, SILENT_AFTER_MS } from '../../access/index.js';
+import { StreamReader, UpstreamError } from '../../access/index.js';
 import type { BlockDigest, NodeTrouble, Way } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { Listeners, Pause, runTogether } from '../../runtime/index.js';

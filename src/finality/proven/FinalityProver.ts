@@ -20,6 +20,8 @@ const TIP_LAG = 3;
 /** While catching up, certificates are verified in blocks whose height is a multiple of this. */
 const SPARSE_HEIGHTS = 1_000;
 const CATCHING_UP = `while blocks are caught up with, only every ${SPARSE_HEIGHTS}th certificate is verified`;
+/** How long nodes may take to name a spork of which they give blocks, before its certificates count as false. */
+const SPORK_NAMED_WITHIN_MS = 60_000;
 const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
 /** A node may take half a minute to answer. */
 const ASKING = 'nodes are being asked who signs';
@@ -73,6 +75,8 @@ export class FinalityProver {
   #sealedHeight: number | undefined;
   /** The newest certificate is invalid: what is stored above `rewindTo` may be of a chain that nobody signed. */
   #failed: { readonly height: number; readonly rewindTo: number; readonly reason: string } | undefined;
+  /** Since when there are blocks of a spork that no node has named. */
+  #unnamedSinceMs: number | undefined;
   #onProven: () => void = () => undefined;
   #signers: Committee | undefined;
   #reason: string | undefined = NOTHING_YET;
@@ -239,7 +243,7 @@ export class FinalityProver {
       // All at once: what is said of it and what readers see must agree.
       this.#proven = verdict;
       this.#sealedHeight = sealedHeight;
-      this.#failed = undefined;
+      this.#failed = this.#unnamedSinceMs = undefined;
       this.#signers = signers;
       this.#hasWarned = false;
       this.#reached({ height: verdict.height, id: verdict.id, parentId: verdict.parentId });
@@ -257,6 +261,8 @@ export class FinalityProver {
     const lowest = Math.max(this.#proven?.height ?? this.#from, height - SPARSE_HEIGHTS);
     for (let at = height - 1; at > lowest && this.#failed === undefined; at--) {
       if ((await this.#header(at)).parentVoterSigData.length > 0) continue;
+      const nowMs = this.#deps.clock.monotonic();
+      if (nowMs - (this.#unnamedSinceMs ??= nowMs) >= SPORK_NAMED_WITHIN_MS) return;
       this.#deps.askAgain();
       throw new NotProvenError(`a spork begins at ${at}, which no node has named yet`);
     }
@@ -342,7 +348,7 @@ export class FinalityProver {
     this.#anchor.forget();
     this.#rest?.cancel();
     this.#rest = undefined;
-    this.#proven = this.#signers = this.#failed = this.#sealedHeight = undefined;
+    this.#proven = this.#signers = this.#failed = this.#sealedHeight = this.#unnamedSinceMs = undefined;
     this.#reason = NOTHING_YET;
   }
 }

@@ -557,6 +557,10 @@ it('takes the blocks of a spork that no node has named yet for no failure, and h
   });
   expect(proving.askedAgain).toBe(1);
   expect([proving.logger.of('warn'), await proving.checks()]).toEqual([[], { valid: 1, invalid: 0 }]);
+  // A liar could say for ever that a spork begins.
+  await proving.clock.advance(60_000);
+  await proving.reaches(282);
+  expect(proving.status.failed).toMatchObject({ height: 282, rewindTo: 277 });
   proving.range.from = 280;
   await proving.reaches(283);
   expect(proving.status).toMatchObject({ anchor: { height: 280 }, provenHeight: 281, reason: undefined });
