@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 11_920,
   'src/main.ts': 261,
-  test: 60_313,
+  test: 60_317,
 };
 
 const packageHomes = {
