@@ -1,11 +1,14 @@
-import { resolve, sep } from 'node:path';
+import { rename, rm } from 'node:fs/promises';
+import { dirname, resolve, sep } from 'node:path';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles, type CopiedFiles } from '../files/copyFiles.js';
+import { syncDirectory } from '../files/synced.js';
 import { CoverageNote } from '../leveldb/directory/CoverageNote.js';
-import { makeBeside, namesIn, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { besideOf, makeDirectory, namesIn } from '../leveldb/directory/storeDirectory.js';
+import { prepareDirectory, runAlone } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
 import { without, type HeightRanges } from '../records/heightRanges.js';
-import { StorageError } from '../StorageError.js';
+import { StorageError, storageErrorFrom } from '../StorageError.js';
 import type { VerifyDependencies } from './verify/verifyStore.js';
 
 export interface BackupReport extends CopiedFiles {
@@ -46,5 +49,32 @@ export async function backupStore(
     // What a daemon has taken out meanwhile, to heal it, is not lost.
     const takenOut = without(durable, await CoverageNote.read(path));
     return { ...copied, coverage, lost: without(without(durable, takenOut), coverage) };
+  });
+}
+
+/**
+ * Makes a store, with its parent directories, beside its place, and gives it its name once it is whole. A killed command leaves what
+ * the next one replaces. `doing` completes "Cannot …". Expected errors: those of `runAlone` and `make`.
+ */
+export async function makeBeside<T>(
+  command: 'backup' | 'restore',
+  path: string,
+  doing: string,
+  make: (partial: string) => Promise<T>,
+): Promise<T> {
+  const partial = besideOf(path, command);
+  await makeDirectory(dirname(path));
+  return runAlone(command, path, async () => {
+    try {
+      await rm(partial, { recursive: true, force: true });
+      const made = await make(partial);
+      await rename(partial, path);
+      await syncDirectory(dirname(path));
+      return made;
+    } catch (error) {
+      // Files of an archive that failed may still be on their way. What cannot be removed goes with the next attempt.
+      await rm(partial, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
+      throw storageErrorFrom(error, doing, path);
+    }
   });
 }

@@ -5,14 +5,10 @@ import { withoutUrlPaths, type Clock } from '../../runtime/index.js';
 import { exists } from '../files/synced.js';
 import { copyFiles } from '../files/copyFiles.js';
 import { unpackSnapshot, type SnapshotProgress } from '../files/snapshotArchive.js';
-import {
-  holdsData,
-  makeBeside,
-  prepareDirectory,
-  replaceablePlace,
-} from '../leveldb/directory/storeDirectory.js';
+import { holdsData, prepareDirectory, replaceablePlace } from '../leveldb/directory/storeDirectory.js';
 import { StorageError } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
+import { makeBeside } from './backup.js';
 import { verifyStore } from './verify/verifyStore.js';
 import type { VerifyOptions, VerifyProgress } from '../verify/checkHeights.js';
 

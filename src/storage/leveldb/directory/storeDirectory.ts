@@ -1,6 +1,5 @@
-import { mkdir, readdir, readFile, realpath, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { syncDirectory } from '../../files/synced.js';
 import { lockNamed } from '../../lockHolder.js';
 import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 
@@ -101,33 +100,6 @@ export async function runAlone<T>(command: Unfinished, path: string, work: () =>
   const what = `A ${command} of the store at ${path} is under way. Wait until it ends.`;
   if (unlock === undefined) throw new StorageError('locked', what);
   return work().finally(unlock);
-}
-
-/**
- * Makes a store, with its parent directories, beside its place, and gives it its name once it is whole. A killed command leaves what
- * the next one replaces. `doing` completes "Cannot …". Expected errors: those of `runAlone` and `make`.
- */
-export async function makeBeside<T>(
-  command: 'backup' | 'restore',
-  path: string,
-  doing: string,
-  make: (partial: string) => Promise<T>,
-): Promise<T> {
-  const partial = besideOf(path, command);
-  await makeDirectory(dirname(path));
-  return runAlone(command, path, async () => {
-    try {
-      await rm(partial, { recursive: true, force: true });
-      const made = await make(partial);
-      await rename(partial, path);
-      await syncDirectory(dirname(path));
-      return made;
-    } catch (error) {
-      // Files of an archive that failed may still be on their way. What cannot be removed goes with the next attempt.
-      await rm(partial, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
-      throw storageErrorFrom(error, doing, path);
-    }
-  });
 }
 
 /**
