@@ -144,7 +144,7 @@ export const maxLines = {
   'src/access': 5_520,
   'src/api': 9_797,
   'src/app': 7_009,
-  'src/cli': 4_220,
+  'src/cli': 4_224,
   'src/collections': 3_724,
   'src/config': 1_121,
   'src/devnet': 4_911,

@@ -76,7 +76,7 @@ export function readArgument(file: string, what = ''): string {
   try {
     return readNamedFile(file === '-' ? 0 : file, { mayBePipe: true }).toString();
   } catch (error) {
-    throw wrongUse(`Cannot read ${what}${file}: ${messageOf(error)}`);
+    throw wrongUse(`Cannot read ${what}${file}: ${messageOf(error)}.`);
   }
 }
 

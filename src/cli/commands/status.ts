@@ -38,14 +38,18 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
   // In raw mode, these keys send no signal.
   const onKey = (key: string): void => {
     if (key === 'q' || key === CTRL_C) ending.abort();
-    if (key === CTRL_Z) void suspend();
+    // Windows knows no such pause.
+    if (key === CTRL_Z && process.platform !== 'win32') void suspend();
   };
   let stopKeys = isLive ? terminal.onKey(onKey) : undefined;
   const suspend = async (): Promise<void> => {
     stopKeys?.();
     display.close();
     await terminal.write(new Uint8Array());
-    process.once('SIGCONT', () => (stopKeys = terminal.onKey(onKey)));
+    // A signal may have ended it while it was suspended.
+    process.once('SIGCONT', () => {
+      if (!signal.aborted) stopKeys = terminal.onKey(onKey);
+    });
     process.kill(0, 'SIGTSTP');
   };
   let last: StatusDocument | undefined;
