@@ -8,7 +8,7 @@ import type { Verdict } from '../../src/app/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
 import { daemonOn, devnetForTest, indexedHere, runCommand, runDaemonHere } from '../support/daemons.js';
 import { scratchDirectory, startArguments, startDaemon, storeFlags, storePath } from '../support/daemons.js';
-import { runProgram, usePostgres } from '../support/daemons.js';
+import { usePostgres } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';
 import { relayedPeer } from '../support/relayedPeer.js';
 import { TestSecrets } from '../support/secretFiles.js';
@@ -121,9 +121,6 @@ describe('doctor', () => {
       expect([found.code, found.saying('nodes', 'problem')]).toEqual([code, expect.stringMatching(words)]);
       if (code === 69) expect(found.saying('disk', 'ok')).toMatch(NO_HEAD);
     }
-    // Node.js warns of TLS to an address.
-    const flags = startArguments({ address: stranger }, scratchDirectory()).slice(1);
-    expect(await runProgram(['doctor', ...flags])).toMatchObject({ code: 69, stderr: '' });
     const some = await examinedOn(devnet.address, '--access-node', '127.0.0.1:1');
     expect(some.code, 'one node is enough').toBe(0);
     expect(some.saying('nodes', 'warning')).toContain('Node 127.0.0.1:1 does not answer');
