@@ -282,13 +282,16 @@ describe('an export from a daemon', () => {
       const range = { firstIndexed: 0, latestIndexed: 1, coverage: [{ from: 0, to: 0 }] };
       const status = { chainId: 'flow-localnet', ...range, healing: [{ from: 1, to: 1 }] };
       if (url === '/status') response.end(JSON.stringify(status));
+      else if (seen.length === 2) response.destroy();
       else response.writeHead(503).end('{"reason":"healing","message":"it heals; retry"}');
-      if (seen.length > 2) ending.abort();
+      if (seen.length > 3) ending.abort();
     });
     let said = '';
     const change = { signal: ending.signal, err: (text: string) => void (said += text) };
     await expect(runInProcess(['export', '--api-port', String(port)], change)).rejects.toThrow();
-    expect(said).toBe('The daemon says "it heals; retry"; waiting for it.\n');
+    expect(said).toBe(
+      'The daemon does not answer; waiting for it.\nThe daemon says "it heals; retry"; waiting for it.\n',
+    );
   });
 
   it.skipIf(!['linux', 'win32'].includes(process.platform))('shares its file with no other one', async () => {
