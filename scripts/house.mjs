@@ -141,9 +141,9 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_531,
-  'src/api': 9_797,
-  'src/app': 7_009,
+  'src/access': 5_530,
+  'src/api': 9_793,
+  'src/app': 6_993,
   'src/cli': 4_236,
   'src/collections': 3_724,
   'src/config': 1_121,
@@ -155,9 +155,9 @@ export const maxLines = {
   'src/proof': 2_198,
   'src/ranges': 2_341,
   'src/runtime': 1_172,
-  'src/storage': 11_940,
+  'src/storage': 11_938,
   'src/main.ts': 261,
-  test: 60_395,
+  test: 60_385,
 };
 
 const packageHomes = {

@@ -209,8 +209,9 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place 
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-function historyWords({ isPaused, range }: PlannedHeight, is: string): string {
-  if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; its turn has not come yet.`;
+function historyWords({ isPaused, range, unserved }: PlannedHeight, is: string): string {
+  if (range === null)
+    return isPaused ? `${is}, once it is resumed.` : `${is}; ${unserved ?? 'its turn has not come yet'}.`;
   const { from, to, next, state, failures, reason, waitingFor } = range;
   const where = `its range, ${from} to ${to}, is ${next > from ? `on disk up to ${next - 1}` : 'begun'}`;
   if (state === 'disputed')

@@ -4,14 +4,8 @@ import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
 import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
-import {
-  besideOf,
-  DATABASE_FILE,
-  holdsData,
-  prepareDirectory,
-  replaceablePlace,
-  runAlone,
-} from '../leveldb/directory/storeDirectory.js';
+import { besideOf, DATABASE_FILE, holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { repairedOf, replaceablePlace, runAlone } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
@@ -24,14 +18,8 @@ import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { keeps, repairedBook, type RepairedBook } from '../records/book/repairedBook.js';
-import {
-  coverageOf,
-  putChanges,
-  readOne,
-  readRanges,
-  readUnproven,
-  single,
-} from '../records/book/bookRecords.js';
+import { coverageOf, putChanges, readOne } from '../records/book/bookRecords.js';
+import { readRanges, readUnproven, single } from '../records/book/bookRecords.js';
 import { coverageOfBook, type StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { contains, joined, without, type HeightRanges } from '../records/heightRanges.js';
@@ -75,7 +63,7 @@ export async function repairStore(
   dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
   const path = await replaceablePlace(options.path);
-  const copy = `${path}.repaired`;
+  const copy = repairedOf(path);
   const work = async (): Promise<RepairReport> => {
     await undoInterrupted(path, copy);
     await prepareDirectory(path, false);

@@ -318,6 +318,16 @@ it('stays at an address from which a stream still brings messages, whatever else
   stream.cancel();
 });
 
+it('takes for streams no room from calls: proxies allow few at once on a connection', async () => {
+  const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
+  const to = await forwardingTo(await RawNode.start({ [SCRIPT]: echo, [EVENTS]: begun }, 1));
+  const streams = [to.stream(EVENTS), to.stream(EVENTS)];
+  await Promise.all(streams.map(firstOf));
+  const deadline = Date.now() + 5_000;
+  expect((await to.call(SCRIPT, Buffer.from('x'), { deadline })).message.toString()).toBe('x');
+  for (const stream of streams) stream.cancel();
+});
+
 describe('what the index does not have', () => {
   const BY_HEIGHT = `${API}/GetBlockByHeight`;
   const BY_ID = `${API}/GetTransaction`;

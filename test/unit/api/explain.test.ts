@@ -92,12 +92,16 @@ describe('a height', () => {
   });
 
   it('that was damaged is called so', async () => {
-    const ofPlan = () => ({ plan: 2, isPaused: false, range: null });
-    range = { ...range, coverage: [{ from: FIRST + 2, to: LATEST }], healing: [{ from: FIRST, to: FIRST }] };
+    const unserved = 'no access node serves height 102';
+    const ofPlan = (height: number) => {
+      return { plan: 2, isPaused: false, range: null, ...(height === FIRST + 2 ? { unserved } : {}) };
+    };
+    range = { ...range, coverage: [{ from: FIRST + 3, to: LATEST }], healing: [{ from: FIRST, to: FIRST }] };
     const source = workOfStore(store, () => range, ofPlan);
     for (const [height, summary] of [
       [FIRST, 'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.'],
       [FIRST + 1, 'Height 101 is history that plan 2 fills in; its turn has not come yet.'],
+      [FIRST + 2, `Height 102 is history that plan 2 fills in; ${unserved}.`],
     ])
       expect(await explainDocument(store, `${height}`, source)).toMatchObject({ summary });
   });

@@ -50,7 +50,7 @@ export async function replaceablePlace(place: string): Promise<string> {
  */
 export async function prepareDirectory(path: string, create: boolean): Promise<void> {
   const names = await namesIn(path);
-  if (names?.includes('CURRENT') === true) return;
+  if (names?.includes('CURRENT') === true) return refuseUnderRepair(path);
   const foreign = (names ?? []).filter((name) => !DATABASE_FILE.test(name));
   if (foreign.length > 0) {
     throw new StorageError(
@@ -76,6 +76,16 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
     );
   }
   if (names === undefined) await makeDirectory(path);
+}
+
+/** Where a repair makes the store anew. */
+export const repairedOf = (path: string): string => `${path}.repaired`;
+
+/** A repair gives up where the store was opened meanwhile: hours of work may be lost. What a killed one left refuses nothing. */
+async function refuseUnderRepair(place: string): Promise<void> {
+  const path = await realPlace(place);
+  if ((await namesIn(repairedOf(path))) !== undefined)
+    await runAlone('repair', path, () => Promise.resolve());
 }
 
 /** A new store would hide that a command was killed. */
