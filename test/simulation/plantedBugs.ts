@@ -217,7 +217,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'proofs: a header of another network is taken': [
       "[-      return refused('chain', `it is not of the chain ${this.#chainId}`);\n-]",
-      'proof/ids.test.ts: is refused of another chain',
+      'proof/ids.test.ts: is refused %s: %s',
     ],
     'proofs: the Merkle root of the guarantees is not compared with the one that is stored': [
       'this.#root(this.#hasher.guaranteeIds(form, [-block.guarantees-]{+[]+}), 0) &&',
