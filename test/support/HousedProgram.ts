@@ -2,13 +2,8 @@ import { parse } from '../../src/cli/arguments/parse.js';
 import { commands } from '../../src/cli/commands.js';
 import { start } from '../../src/cli/commands/start.js';
 import type { Terminal } from '../../src/cli/index.js';
-import {
-  AbortError,
-  exitCodeOf,
-  messageOf,
-  OperatorError,
-  withoutCredentials,
-} from '../../src/runtime/index.js';
+import { AbortError, exitCodeOf, messageOf } from '../../src/runtime/index.js';
+import { OperatorError, withoutCredentials } from '../../src/runtime/index.js';
 import { certificatesHere, type Verdicts } from './certificates.js';
 import { Printed } from './program.js';
 import { readersHere } from './readers.js';

@@ -1,13 +1,6 @@
 import { expect } from 'vitest';
-import {
-  accountRoles,
-  decodeTransaction,
-  encodeTransaction,
-  sha3,
-  toAddress,
-  toIdentifier,
-  transactionId,
-} from '../../src/flow/index.js';
+import { accountRoles, decodeTransaction, encodeTransaction, sha3 } from '../../src/flow/index.js';
+import { toAddress, toIdentifier, transactionId } from '../../src/flow/index.js';
 import type { AccountRole, Address } from '../../src/flow/index.js';
 import type { Random } from '../../src/runtime/index.js';
 import type { AccountTransaction, BlockEntry, TransactionPlace } from '../../src/storage/index.js';

@@ -1,14 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import protobuf from 'protobufjs8';
-import {
-  toIdentifier,
-  type Block,
-  type CollectionGuarantee,
-  type Identifier,
-  type Transaction,
-  type TransactionSignature,
-} from '../../src/flow/index.js';
+import { toIdentifier, type Block, type CollectionGuarantee } from '../../src/flow/index.js';
+import { type Identifier, type Transaction, type TransactionSignature } from '../../src/flow/index.js';
 import { seededRandom } from './seededRandom.js';
 
 /** The messages of `proto/`, read by protobufjs: a second opinion on every decoder and encoder. */

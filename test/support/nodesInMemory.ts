@@ -1,12 +1,6 @@
 import { UpstreamError } from '../../src/access/index.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  AccessNodes,
-  NodeFault,
-  NodeHealth,
-  UpstreamErrorKind,
-} from '../../src/access/index.js';
+import type { AccessMethod, AccessNode, AccessNodes } from '../../src/access/index.js';
+import type { NodeFault, NodeHealth, UpstreamErrorKind } from '../../src/access/index.js';
 
 class Named {
   readonly name: string;

@@ -2,15 +2,8 @@ import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { answer, eventually, fail, forwarderTo, networkOf, openSocket } from '../../support/index.js';
-import {
-  RawNode,
-  refusalOf,
-  RestNode,
-  scraped,
-  sendRaw,
-  ServedChain,
-  servedOverGrpc,
-} from '../../support/index.js';
+import { RawNode, refusalOf, RestNode, scraped } from '../../support/index.js';
+import { sendRaw, ServedChain, servedOverGrpc } from '../../support/index.js';
 import { smallChain, transactionIds, transactionWith, until, WsClient } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);

@@ -1,15 +1,8 @@
 import dns from 'node:dns';
 import { once } from 'node:events';
 import { expect, it, vi } from 'vitest';
-import {
-  atEnd,
-  eventually,
-  openSocket,
-  RestNode,
-  ServedChain,
-  smallChain,
-  tcpServer,
-} from '../../support/index.js';
+import { atEnd, eventually, openSocket, RestNode } from '../../support/index.js';
+import { ServedChain, smallChain, tcpServer } from '../../support/index.js';
 import { transactionWith, until, VirtualClock, WsClient } from '../../support/index.js';
 
 const chain = smallChain(100, [[[transactionWith({ gasLimit: 1n })]], [], []]);

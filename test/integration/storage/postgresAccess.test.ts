@@ -5,17 +5,8 @@ import { Transform, type Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { loadPostgres } from '../../../src/storage/index.js';
-import {
-  asAdmin,
-  atEnd,
-  batchOf,
-  fault,
-  parts,
-  plainChain,
-  refusal,
-  rowsOf,
-  until,
-} from '../../support/index.js';
+import { asAdmin, atEnd, batchOf, fault, parts } from '../../support/index.js';
+import { plainChain, refusal, rowsOf, until } from '../../support/index.js';
 import { scratchDirectory, tcpServer, usePostgres } from '../../support/index.js';
 
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
