@@ -329,19 +329,16 @@ it('the first thread that breaks is a bug', async () => {
   await expect(served).rejects.toBe(bug);
 });
 
-it.each(['by itself', 'when it is terminated'])(
-  'closing is asked of the thread, which ends %s',
-  async (how) => {
-    const { clock, last, thread } = await serving();
-    const closing = thread.close();
-    expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
-    if (how === 'by itself') last().ends();
-    else await clock.advance(4_000);
-    await closing;
-    expect([last().isTerminated, clock.pendingTimers]).toEqual([how !== 'by itself', 0]);
-    expect(thread.down()).toBeUndefined();
-  },
-);
+it.each(['by itself', 'when it is terminated'])('closing asks the thread, which ends %s', async (how) => {
+  const { clock, last, thread } = await serving();
+  const closing = thread.close();
+  expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
+  if (how === 'by itself') last().ends();
+  else await clock.advance(4_000);
+  await closing;
+  expect([last().isTerminated, clock.pendingTimers]).toEqual([how !== 'by itself', 0]);
+  expect(thread.down()).toBeUndefined();
+});
 
 it('closing does not wait for a thread that hangs', async () => {
   const { clock, last, thread, threads } = await serving();
