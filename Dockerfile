@@ -12,7 +12,7 @@ FROM ${BASE} AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci --include=dev --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json ./
 COPY scripts/ensure-installed.mjs scripts/build.mjs scripts/bundle.mjs scripts/describe-proto.mjs scripts/
 COPY proto proto
 COPY src src

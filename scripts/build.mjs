@@ -2,7 +2,7 @@
 // because loading takes most of the start-up time (docs/decisions/0010-starting.md). Packages are installed beside. Only the script of
 // the status page contains one, with its licence. `npm run types` checks the types.
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import './ensure-installed.mjs';
 import { forNode, root } from './bundle.mjs';
 
@@ -104,16 +104,28 @@ function holds(path, contents) {
   }
 }
 
-/** The type declarations of the job queue, the only part that other programs import. */
+/**
+ * The type declarations of the job queue, the only part that other programs import. Each file by itself: to read the types of
+ * Node.js for it takes longer than all else, and what is exported says its type.
+ */
 function declarationsOfJobQueue() {
-  const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: (fault) => refuseTypes([fault]) };
-  const settings = ts.getParsedCommandLineOfConfigFile(join(root, 'tsconfig.build.json'), {}, host);
-  const program = ts.createProgram(settings.fileNames, settings.options);
-  const faults = ts.getPreEmitDiagnostics(program);
-  if (faults.length > 0) refuseTypes(faults);
-  const declarations = [];
-  program.emit(undefined, (path, text) => void declarations.push([path, Buffer.from(text)]));
-  return declarations;
+  const { config } = ts.readConfigFile(join(root, 'tsconfig.json'), ts.sys.readFile);
+  const { options } = ts.convertCompilerOptionsFromJson(config.compilerOptions, root);
+  const compilerOptions = { ...options, isolatedDeclarations: true, sourceMap: false };
+  const source = join(root, 'src');
+  // Grows by what each imports.
+  const paths = new Set([join(source, 'jobqueue/index.ts')]);
+  return Array.from(paths, (fileName) => {
+    const text = readFileSync(fileName, 'utf8');
+    for (const imported of ts.preProcessFile(text).importedFiles)
+      if (imported.fileName.startsWith('.'))
+        paths.add(join(dirname(fileName), imported.fileName.replace(/\.js$/, '.ts')));
+    const how = { compilerOptions, fileName, reportDiagnostics: true };
+    const { diagnostics, outputText } = ts.transpileDeclaration(text, how);
+    if (diagnostics.length > 0) refuseTypes(diagnostics);
+    const path = relative(source, fileName).replace(/\.ts$/, '.d.ts');
+    return [join(dist, 'types', path), Buffer.from(outputText)];
+  });
 }
 
 function refuseTypes(faults) {

@@ -11,7 +11,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 }
 
 /** The root of the installed package: the nearest parent folder with a package.json, of `src/runtime` or the built files. */
-export const packageRoot = findRoot(import.meta.dirname);
+export const packageRoot: string = findRoot(import.meta.dirname);
 
 function findRoot(folder: string): string {
   return existsSync(join(folder, 'package.json')) ? folder : findRoot(dirname(folder));

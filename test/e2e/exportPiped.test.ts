@@ -58,35 +58,32 @@ it.runIf(hasPython)('a pipe into a database loads exactly what is indexed, thoug
   expect((await loaded(database)).join('\n') === withoutClosing(original.stdout)).toBe(true);
 });
 
-it.runIf(hasPython)(
-  'what was loaded is taken back, block by block, where the index has other blocks',
-  async () => {
-    const last = FIRST + 1;
-    const stores = [22, 23].map((seed) => ({
-      chain: new ChainGenerator({ seed, rootHeight: FIRST }),
-      dataDir: scratchDirectory(),
-    }));
-    for (const { chain, dataDir } of stores)
-      await writeReferenceStore(dataDir, blocksOf(chain, FIRST, last), { chainId: chain.chainId });
-    const database = join(scratchDirectory(), 'flow.db');
-    const load = (input: string): number | null =>
-      spawnSync('python3', ['docs/examples/load.py', database], { cwd: root, input }).status;
-    const exported = async (dataDir: string): Promise<string> => {
-      const begin = execFileSync('python3', ['docs/examples/load.py', database, 'begin'], { cwd: root });
-      const from = begin.toString().trim().split(' ').filter(Boolean);
-      return (await runCommand(['export', '--quiet', ...from, ...storeFlags(dataDir)])).stdout;
-    };
-    const [before, after] = stores as [(typeof stores)[0], (typeof stores)[0]];
-    const whole = await exported(before.dataDir);
-    // Cut in the middle of a block, and of a line.
-    expect(load(whole.slice(0, whole.length / 2))).toBe(0);
-    expect(load(await exported(before.dataDir))).toBe(0);
-    expect((await loaded(database)).join('\n') === withoutClosing(whole)).toBe(true);
-    const replaced = await exported(after.dataDir);
-    let runs = 0;
-    for (let input = replaced; load(input) !== 0; runs += 1) input = await exported(after.dataDir);
-    expect(runs).toBe(last - FIRST + 1);
-    const wanted = (await runCommand(['export', '--quiet', ...storeFlags(after.dataDir)])).stdout;
-    expect((await loaded(database)).join('\n') === withoutClosing(wanted)).toBe(true);
-  },
-);
+it.runIf(hasPython)('what was loaded is taken back, block by block, where the index has others', async () => {
+  const last = FIRST + 1;
+  const stores = [22, 23].map((seed) => ({
+    chain: new ChainGenerator({ seed, rootHeight: FIRST }),
+    dataDir: scratchDirectory(),
+  }));
+  for (const { chain, dataDir } of stores)
+    await writeReferenceStore(dataDir, blocksOf(chain, FIRST, last), { chainId: chain.chainId });
+  const database = join(scratchDirectory(), 'flow.db');
+  const load = (input: string): number | null =>
+    spawnSync('python3', ['docs/examples/load.py', database], { cwd: root, input }).status;
+  const exported = async (dataDir: string): Promise<string> => {
+    const begin = execFileSync('python3', ['docs/examples/load.py', database, 'begin'], { cwd: root });
+    const from = begin.toString().trim().split(' ').filter(Boolean);
+    return (await runCommand(['export', '--quiet', ...from, ...storeFlags(dataDir)])).stdout;
+  };
+  const [before, after] = stores as [(typeof stores)[0], (typeof stores)[0]];
+  const whole = await exported(before.dataDir);
+  // Cut in the middle of a block, and of a line.
+  expect(load(whole.slice(0, whole.length / 2))).toBe(0);
+  expect(load(await exported(before.dataDir))).toBe(0);
+  expect((await loaded(database)).join('\n') === withoutClosing(whole)).toBe(true);
+  const replaced = await exported(after.dataDir);
+  let runs = 0;
+  for (let input = replaced; load(input) !== 0; runs += 1) input = await exported(after.dataDir);
+  expect(runs).toBe(last - FIRST + 1);
+  const wanted = (await runCommand(['export', '--quiet', ...storeFlags(after.dataDir)])).stdout;
+  expect((await loaded(database)).join('\n') === withoutClosing(wanted)).toBe(true);
+});

@@ -10,14 +10,8 @@ import { WebSocket } from 'ws';
 import { atEnd, beginCall, devnetForTest, eventually, indexedHere, probeOn } from '../support/daemons.js';
 import { runCommand, runDaemonHere, runProgram, scratchDirectory, sessionOn } from '../support/daemons.js';
 import { startArguments } from '../support/daemons.js';
-import {
-  certificateOf,
-  clientCaFile,
-  clientCertificateFile,
-  clientKeyFile,
-  keyOf,
-  TestSecrets,
-} from '../support/secretFiles.js';
+import { certificateOf, clientCaFile, clientCertificateFile } from '../support/secretFiles.js';
+import { clientKeyFile, keyOf, TestSecrets } from '../support/secretFiles.js';
 import type { CertificateName } from '../support/secretFiles.js';
 
 interface Brought extends Pick<RequestOptions, 'cert' | 'key' | 'method'> {

@@ -126,18 +126,15 @@ describe('surroundings that cannot do are named', () => {
     ['start', `cd ${gone}; rm -r ${scratch}`],
     ['config check', `cd ${gone}; rm -r ${scratch}`],
     ['start', `cd ${gone}; mkdir donn$(printf '\\351')es; cd donn*; trap "rm -r ${scratch}" 0`],
-  ])(
-    'a current directory that was removed, or whose name is not UTF-8: %s after %s',
-    async (command, shell) => {
-      mkdirSync(gone, { recursive: true });
-      const wrapper = ['sh', '-c', `${shell}; "$@"`, 'sh'];
-      const { code, stdout, stderr } = await runProgram(command.split(' '), {}, { wrapper });
-      expect([code, stdout]).toEqual([74, '']);
-      expect(stderr).toMatch(
-        /^The current directory is gone, or its path is not UTF-8 \(.*Change to another one.*\n$/,
-      );
-    },
-  );
+  ])('a current directory that is gone, or whose name is not UTF-8: %s after %s', async (command, shell) => {
+    mkdirSync(gone, { recursive: true });
+    const wrapper = ['sh', '-c', `${shell}; "$@"`, 'sh'];
+    const { code, stdout, stderr } = await runProgram(command.split(' '), {}, { wrapper });
+    expect([code, stdout]).toEqual([74, '']);
+    expect(stderr).toMatch(
+      /^The current directory is gone, or its path is not UTF-8 \(.*Change to another one.*\n$/,
+    );
+  });
 
   it('a file of authorities that cannot be read', async () => {
     const tls = () => startArguments({ address: 'grpcs://localhost:1' }, scratchDirectory());

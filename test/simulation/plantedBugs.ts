@@ -46,7 +46,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'if (head !== undefined{+ && above.size > MAX_BLOCKS_ABOVE_WATERMARK+}) above.set(',
     'a restart forgets how far a range of history is': [
       'if (!records.has(record){+ && record.next === record.from+}) batch.put(',
-      'storage/ranges.test.ts: a range that is %s by a process ending after %i writes is so when opened',
+      'storage/ranges.test.ts: a range %s by a process ending after %i writes is so when opened',
     ],
   },
   'storage/records/blocks/BlockEntryWriter.ts': {
@@ -193,7 +193,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'access/transport/RpcClient.ts': {
     'proofs: a forged block is not counted for its node': [
       '[-      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n-]',
-      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
     'at rest: a call that failed counts as under way':
       '      {+if (signal?.aborted !== true) +}this.#calls -= 1;',
@@ -201,23 +201,23 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'proof/blocks/BlockProver.ts': {
     'proofs: a block that its id refutes is taken': [
       "    if (typeof payloadForm !== 'string') return [-payloadForm-]{+{ kind: 'unknown_form', block: light }+};",
-      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
     'proofs: a payload is not held against the hash in its header': [
       "else if (this.#resultsFit(form, block, wanted){+ || wanted !== ''+}) return form;",
-      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
     'proofs: the copies of what is in the header are not compared with it': [
       "    if (refusal !== undefined{+ && refusal.reason !== 'copy'+}) return refusal;\n    const payloadForm",
-      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
     'proofs: the two signatures of a guarantee may differ': [
       "[-  if (!isSame) return refused('copy', 'a guarantee has two signatures that differ');\n-]",
-      'access/blockProofs.test.ts: a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
+      'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
     'proofs: a header of another network is taken': [
       "[-      return refused('chain', `it is not of the chain ${this.#chainId}`);\n-]",
-      'proof/ids.test.ts: is refused of another chain',
+      'proof/ids.test.ts: is refused %s: %s',
     ],
     'proofs: the Merkle root of the guarantees is not compared with the one that is stored': [
       'this.#root(this.#hasher.guaranteeIds(form, [-block.guarantees-]{+[]+}), 0) &&',
@@ -331,7 +331,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
       '    if (height [-!== this.state.next-]{+< 0+}) {',
-      'collections/ExecutionDataIndexer.test.ts: the stream of a peer that gives %s is refused, counted, named, and asked again after a pause',
+      'collections/ExecutionDataIndexer.test.ts: the stream of a peer that gives %s is refused, counted, named, and asked again later',
     ],
     'execution data is read on above the window':
       'if (height > window.upperBound() [-|| window.blockAt(height) === undefined-]{++ 4+}) return false;',

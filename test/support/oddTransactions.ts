@@ -1,6 +1,7 @@
 import { NO_TIME, type Timestamp, type Transaction } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import { chainTime, smallChain, transactionWith } from './smallChain.js';
+import { signatureBy } from './storeBlocks.js';
 
 /** Scripts that a careless writer or reader of files takes for something else. */
 const scripts: readonly Buffer[] = [
@@ -52,14 +53,7 @@ export function oddTransactions(firstHeight: number): BlockEntry[] {
         referenceBlockId: Buffer.alloc(40, 0xcd),
         authorizers: [Buffer.from([1]), Buffer.alloc(10, 2), zero],
       },
-      payloadSignatures: [
-        {
-          address: Buffer.from([5]),
-          keyId: 2 ** 32 - 1,
-          signature: zero,
-          extensionData: Buffer.alloc(300, 7),
-        },
-      ],
+      payloadSignatures: [signatureBy(Buffer.from([5]), 2 ** 32 - 1, zero, Buffer.alloc(300, 7))],
     }),
     transactionWith({ script: zero, arguments: [zero] }),
   ];

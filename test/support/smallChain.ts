@@ -2,36 +2,23 @@ import { createHash } from 'node:crypto';
 import { decodeBlockMessage, encodeBlock, encodeTransaction, toIdentifier } from '../../src/flow/index.js';
 import type { Identifier, Timestamp, Transaction } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
-import { makeCollection, transactionIdsOf } from './storeBlocks.js';
+import { makeCollection, signatureBy, transactionIdsOf } from './storeBlocks.js';
 
 export const idOf = (word: string): Identifier => toIdentifier(createHash('sha3-256').update(word).digest());
 
 /** A transaction with every field set, but for what the test sets itself. */
 export function transactionWith(change: Partial<Transaction> = {}): Transaction {
+  const [payer, other] = [Buffer.from('f8d6e0586b0a20c7', 'hex'), Buffer.from('01cf0e2f2f715450', 'hex')];
   return {
     script: Buffer.from('transaction { execute { log("hello") } }'),
     arguments: [Buffer.from('{"type":"UInt8","value":"1"}\n')],
     referenceBlockId: Buffer.alloc(32, 0xab),
     gasLimit: 9999n,
-    proposalKey: { address: Buffer.from('f8d6e0586b0a20c7', 'hex'), keyId: 3, sequenceNumber: 42n },
-    payer: Buffer.from('f8d6e0586b0a20c7', 'hex'),
-    authorizers: [Buffer.from('f8d6e0586b0a20c7', 'hex'), Buffer.from('01cf0e2f2f715450', 'hex')],
-    payloadSignatures: [
-      {
-        address: Buffer.from('01cf0e2f2f715450', 'hex'),
-        keyId: 0,
-        signature: Buffer.from('first'),
-        extensionData: Buffer.alloc(0),
-      },
-    ],
-    envelopeSignatures: [
-      {
-        address: Buffer.from('f8d6e0586b0a20c7', 'hex'),
-        keyId: 3,
-        signature: Buffer.from('second'),
-        extensionData: Buffer.from([1, 2, 3]),
-      },
-    ],
+    proposalKey: { address: payer, keyId: 3, sequenceNumber: 42n },
+    payer,
+    authorizers: [payer, other],
+    payloadSignatures: [signatureBy(other, 0, Buffer.from('first'))],
+    envelopeSignatures: [signatureBy(payer, 3, Buffer.from('second'), Buffer.from([1, 2, 3]))],
     ...change,
   };
 }

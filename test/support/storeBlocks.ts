@@ -1,6 +1,6 @@
 import { collectionIdOf, encodeBlock, encodeTransaction, sha3, toIdentifier } from '../../src/flow/index.js';
 import { transactionId, verifyCollection, ZERO_ID } from '../../src/flow/index.js';
-import type { Identifier, VerifiedCollection } from '../../src/flow/index.js';
+import type { Identifier, TransactionSignature, VerifiedCollection } from '../../src/flow/index.js';
 import type { BlockEntry } from '../../src/storage/index.js';
 import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
 
@@ -16,15 +16,17 @@ export function makeTransaction(seed: string, scriptBytes = 40): Uint8Array {
     payer: address,
     authorizers: [address],
     payloadSignatures: [],
-    envelopeSignatures: [
-      {
-        address,
-        keyId: 0,
-        signature: Buffer.concat([sha3(Buffer.from(seed)), sha3(address)]),
-        extensionData: new Uint8Array(),
-      },
-    ],
+    envelopeSignatures: [signatureBy(address, 0, Buffer.concat([sha3(Buffer.from(seed)), sha3(address)]))],
   });
+}
+
+export function signatureBy(
+  address: Uint8Array,
+  keyId: number,
+  signature: Uint8Array,
+  extensionData: Uint8Array = Buffer.alloc(0),
+): TransactionSignature {
+  return { address, keyId, signature, extensionData };
 }
 
 /** A collection of these transactions, under the id they hash to. */

@@ -91,13 +91,15 @@ it.each([...rooms, ...nestedRooms])('the picture of the house names every sub-ro
   expect(drawn).toEqual(foldersOf(join(root, 'src', room)));
 });
 
-const files = (readdirSync(join(root, 'src'), { recursive: true }) as string[])
-  .filter((path) => path.endsWith('.ts') && basename(path) !== 'index.ts')
-  .map((path) => ({
-    path,
-    name: basename(path, '.ts'),
-    code: readFileSync(join(root, 'src', path), 'utf8'),
-  }));
+const read = (path: string) => readFileSync(join(root, path), 'utf8');
+const filesOf = (folder: string) =>
+  (readdirSync(join(root, folder), { recursive: true }) as string[])
+    .filter((path) => /\.tsx?$/.test(path))
+    .map((path) => ({ path: join(folder, path), code: read(join(folder, path)) }));
+const src = filesOf('src');
+const files = src
+  .filter(({ path }) => path.endsWith('.ts') && basename(path) !== 'index.ts')
+  .map((file) => ({ ...file, name: basename(file.path, '.ts') }));
 
 it('the files of the house bear the name of the class that they export, and no other file is in PascalCase', () => {
   const misnamed = files.filter(({ name, code }) => {
@@ -113,12 +115,6 @@ it('the files of the house have private members of one kind', () => {
   expect(others.map(({ path }) => path)).toEqual([]);
 });
 
-const read = (path: string) => readFileSync(join(root, path), 'utf8');
-const filesOf = (folder: string) =>
-  (readdirSync(join(root, folder), { recursive: true }) as string[])
-    .filter((path) => /\.tsx?$/.test(path))
-    .map((path) => ({ path: join(folder, path), code: read(join(folder, path)) }));
-const src = filesOf('src');
 const doors = rooms.map((room) => ({ room, names: namesIn(read(`src/${room}/index.ts`), 'export') }));
 
 /** The job queue is an entry point of the package as well (docs/jobqueue.md), and the simulated node is made for tests. */

@@ -101,7 +101,7 @@ export class Output {
   }
 
   /** Why it takes nothing now, and how many lines are lost since it worked; `undefined` while it takes what it is given. */
-  trouble() {
+  trouble(): { reason: string; ageMs: number; lostLines: number } | undefined {
     const loss = this.#loss ?? this.#waiting.find(({ says }) => says !== undefined)?.says;
     if (loss !== undefined) {
       const ageMs = Math.max(0, this.#clock.now() - loss.sinceMs);

@@ -88,7 +88,7 @@ it.each([
   ['expensive', '/v1/blocks/100/collections', FOREVER_FOR_ONE],
   ['expensive', `/v1/transactions/${transaction}`, FOREVER],
 ] as const)(
-  'where a token is needed, for %s, no cache may share what %s answers: %s',
+  'where a token is needed, for %s, no cache may share %s: %s',
   async (tokensFor, path, expected) => {
     const secrets = guarded(tokensFor);
     const served = await ServedChain.start(chain, { sealed: SEALED, head: 120 }, { secrets });
@@ -117,29 +117,25 @@ it.each([
   ['private="x-user", no-transform', 'private, no-transform'],
   ['no-store, public', 'no-store'],
   [undefined, 'private, no-cache'],
-])(
-  'where a token is needed, a node that says %j of what is forwarded is not taken at its word',
-  async (said, expected) => {
-    const upstream = await RestNode.start((_request, response) =>
-      response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}'),
-    );
-    const options = { forwardRest: upstream.url, secrets: guarded('expensive') };
-    const served = await ServedChain.start(chain, { sealed: SEALED }, options);
-    const open = await ServedChain.start(chain, { sealed: SEALED }, { forwardRest: upstream.url });
-    // Caches have rules of their own for what says nothing: Varnish keeps it for two minutes.
-    const shared = (await open.get('/v1/accounts/f8d6e0586b0a20c7')).headers.get('cache-control');
-    expect(shared).toBe(said ?? 'no-cache');
-    const headersOf = async (path: string) =>
-      (await served.get(path, { headers: { authorization } })).headers;
-    const headers = await headersOf('/v1/accounts/f8d6e0586b0a20c7');
-    expect(headers.get('cache-control')).toBe(expected);
-    expect(headers.get('vary')).toBe('authorization');
-    const unknown = `/v1/transactions/${idOf('nothing')}`;
-    expect((await headersOf(unknown)).get('cache-control') ?? '').not.toMatch(/public|s-maxage/);
-    upstream.reply = (_request, response) => response.writeHead(404).end('{}');
-    expect((await headersOf(unknown)).get('cache-control')).toBe('no-store');
-  },
-);
+])('where a token is needed, a node that says %j is not taken at its word', async (said, expected) => {
+  const upstream = await RestNode.start((_request, response) =>
+    response.writeHead(200, said === undefined ? {} : { 'cache-control': said }).end('{}'),
+  );
+  const options = { forwardRest: upstream.url, secrets: guarded('expensive') };
+  const served = await ServedChain.start(chain, { sealed: SEALED }, options);
+  const open = await ServedChain.start(chain, { sealed: SEALED }, { forwardRest: upstream.url });
+  // Caches have rules of their own for what says nothing: Varnish keeps it for two minutes.
+  const shared = (await open.get('/v1/accounts/f8d6e0586b0a20c7')).headers.get('cache-control');
+  expect(shared).toBe(said ?? 'no-cache');
+  const headersOf = async (path: string) => (await served.get(path, { headers: { authorization } })).headers;
+  const headers = await headersOf('/v1/accounts/f8d6e0586b0a20c7');
+  expect(headers.get('cache-control')).toBe(expected);
+  expect(headers.get('vary')).toBe('authorization');
+  const unknown = `/v1/transactions/${idOf('nothing')}`;
+  expect((await headersOf(unknown)).get('cache-control') ?? '').not.toMatch(/public|s-maxage/);
+  upstream.reply = (_request, response) => response.writeHead(404).end('{}');
+  expect((await headersOf(unknown)).get('cache-control')).toBe('no-store');
+});
 
 const tagOf = async (served: ServedChain, path: string): Promise<string> =>
   // As it is: which of several answers at once are compressed is left open.

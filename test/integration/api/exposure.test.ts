@@ -56,15 +56,12 @@ const kept = keptAlive('/status');
 it.each([
   [{}, 75],
   [{ keepAliveMs: 5_000 }, 5],
-])(
-  'a connection between two requests is kept as long as its caller is told (%j)',
-  async (options, seconds) => {
-    for (const port of [(await startedApi(options)).port, await pageServer('x', systemClock, options)]) {
-      const { headers } = await fetch(`http://127.0.0.1:${port}/status`);
-      expect(headers.get('keep-alive')).toBe(`timeout=${seconds}`);
-    }
-  },
-);
+])('a connection between requests is kept as long as its caller is told (%j)', async (options, seconds) => {
+  for (const port of [(await startedApi(options)).port, await pageServer('x', systemClock, options)]) {
+    const { headers } = await fetch(`http://127.0.0.1:${port}/status`);
+    expect(headers.get('keep-alive')).toBe(`timeout=${seconds}`);
+  }
+});
 
 it('a connection between two requests outlives the time for a connection on which nothing moves', async () => {
   const { port } = await startedApi({ connectionTimeoutMs: 300, keepAliveMs: 1_500 });

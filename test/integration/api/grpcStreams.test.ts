@@ -60,20 +60,17 @@ const refused: Readonly<Record<string, readonly (readonly [method: string, reque
   ],
 };
 
-it.each(Object.entries(refused))(
-  'SubscribeBlocks and SubscribeBlockDigests are refused with %s',
-  async (told, calls) => {
-    const client = await serve();
-    for (const [method, request] of calls) {
-      const status = /Indexed/.test(method) ? {} : { block_status: 'BLOCK_FINALIZED' };
-      const call = client.follow(method, { ...status, ...request }).ended();
-      const { code, metadata } = await refusalOf(call);
-      expect(`${code} ${metadata['reason']}`, `${method} ${JSON.stringify(request)}`).toBe(told);
-    }
-  },
-);
+it.each(Object.entries(refused))('streams of blocks are refused with %s', async (told, calls) => {
+  const client = await serve();
+  for (const [method, request] of calls) {
+    const status = /Indexed/.test(method) ? {} : { block_status: 'BLOCK_FINALIZED' };
+    const call = client.follow(method, { ...status, ...request }).ended();
+    const { code, metadata } = await refusalOf(call);
+    expect(`${code} ${metadata['reason']}`, `${method} ${JSON.stringify(request)}`).toBe(told);
+  }
+});
 
-it('SubscribeBlocks and SubscribeBlockDigests name of very many ranges those next to the height', async () => {
+it('streams of blocks name of very many ranges those next to the height', async () => {
   const client = await serve();
   const coverage = Array.from({ length: 40 }, (_, index) => ({ from: 1 + 2 * index, to: 1 + 2 * index }));
   served.index.change({ coverage: [...coverage, { from: FIRST, to: LATEST }] });

@@ -115,34 +115,31 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
   });
 });
 
-it.each(['HTTP', 'HTTPS'])(
-  'answers over %s who has ended its side meanwhile, and hangs up',
-  async (protocol) => {
-    const { store, reading, answer } = waitingStore();
-    const pem = (path: string) => readFileSync(path, 'utf8');
-    const tls = { certificate: pem(certificateOf('localhost')), key: pem(keyOf('localhost')) };
-    const secrets =
-      protocol === 'HTTPS' ? { tls, tokens: undefined, tokensFor: 'everything' as const } : undefined;
-    const { server } = servers.api.make({ store, secrets, requestTimeoutMs: 3_000 });
-    await server.start();
-    const announced = secrets === undefined ? 'connection' : 'secureConnection';
-    server.accepted.server.on(announced, (socket: Socket) => socket.once('end', () => setImmediate(answer)));
-    const plain = await openSocket(server.address().port);
-    const socket = secrets === undefined ? plain : connect({ socket: plain, ca: tls.certificate });
-    socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
-    const closed = once(socket, 'close');
-    await reading;
-    socket.end();
-    const [data] = (await once(socket, 'data')) as [Buffer];
-    expect(String(data)).toMatch(/^HTTP\/1\.1 404 [^]*"not_yet_indexed"/);
-    await closed;
-    // The check of a balancer ends its side at once; who never begins a handshake, or a request, is hung up on later.
-    const silent = once((await openSocket(server.address().port)).resume(), 'close').then(() => 'silent');
-    const check = once((await openSocket(server.address().port)).resume().end(), 'close');
-    expect(await Promise.race([check.then(() => 'check'), silent])).toBe('check');
-    await silent;
-  },
-);
+it.each(['HTTP', 'HTTPS'])('answers over %s who has ended its side, and hangs up', async (protocol) => {
+  const { store, reading, answer } = waitingStore();
+  const pem = (path: string) => readFileSync(path, 'utf8');
+  const tls = { certificate: pem(certificateOf('localhost')), key: pem(keyOf('localhost')) };
+  const secrets =
+    protocol === 'HTTPS' ? { tls, tokens: undefined, tokensFor: 'everything' as const } : undefined;
+  const { server } = servers.api.make({ store, secrets, requestTimeoutMs: 3_000 });
+  await server.start();
+  const announced = secrets === undefined ? 'connection' : 'secureConnection';
+  server.accepted.server.on(announced, (socket: Socket) => socket.once('end', () => setImmediate(answer)));
+  const plain = await openSocket(server.address().port);
+  const socket = secrets === undefined ? plain : connect({ socket: plain, ca: tls.certificate });
+  socket.write(`GET /v1/transactions/${idOf('a')} HTTP/1.1\r\nHost: x\r\n\r\n`);
+  const closed = once(socket, 'close');
+  await reading;
+  socket.end();
+  const [data] = (await once(socket, 'data')) as [Buffer];
+  expect(String(data)).toMatch(/^HTTP\/1\.1 404 [^]*"not_yet_indexed"/);
+  await closed;
+  // The check of a balancer ends its side at once; who never begins a handshake, or a request, is hung up on later.
+  const silent = once((await openSocket(server.address().port)).resume(), 'close').then(() => 'silent');
+  const check = once((await openSocket(server.address().port)).resume().end(), 'close');
+  expect(await Promise.race([check.then(() => 'check'), silent])).toBe('check');
+  await silent;
+});
 
 describe.each(['api', 'grpc'] as const)('the server of %s, with a read under way when it closes,', (name) => {
   it.each([

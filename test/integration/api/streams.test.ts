@@ -264,36 +264,32 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
   });
 });
 
-describe.each(kindsThatCan('sealed'))('$name', ({ serve }) => {
-  it('follows the sealed head where that is asked for', async () => {
-    const { follow, index } = await serve();
-    const reader = await follow({ from: 114, finality: 'sealed' });
-    expect(await heightsOf(reader, 2)).toEqual([114, 115]);
-    // Who follows what is indexed has all of it by now.
-    await first(await follow({ from: 114 }), 6);
-    expect(reader.seen()).toHaveLength(2);
-    index.change({ sealed: 117 });
-    expect(await heightsOf(reader, 4)).toEqual(upwards(114, 4));
-    expect(reader.seen()).toHaveLength(4);
-    // Nothing is given before it is indexed.
-    index.change({ sealed: 130 });
-    expect(await heightsOf(reader, 6)).toEqual(upwards(114, 6));
-    await index.commit(coming.slice(0, 1));
-    expect(await heightsOf(reader, 7)).toEqual(upwards(114, 7));
-  });
+it.each(kindsThatCan('sealed'))('$name follows the sealed head where that is asked', async ({ serve }) => {
+  const { follow, index } = await serve();
+  const reader = await follow({ from: 114, finality: 'sealed' });
+  expect(await heightsOf(reader, 2)).toEqual([114, 115]);
+  // Who follows what is indexed has all of it by now.
+  await first(await follow({ from: 114 }), 6);
+  expect(reader.seen()).toHaveLength(2);
+  index.change({ sealed: 117 });
+  expect(await heightsOf(reader, 4)).toEqual(upwards(114, 4));
+  expect(reader.seen()).toHaveLength(4);
+  // Nothing is given before it is indexed.
+  index.change({ sealed: 130 });
+  expect(await heightsOf(reader, 6)).toEqual(upwards(114, 6));
+  await index.commit(coming.slice(0, 1));
+  expect(await heightsOf(reader, 7)).toEqual(upwards(114, 7));
 });
 
-describe.each(kindsThatCan('proven'))('$name', ({ serve }) => {
-  it('says what is proven, and waits for it where that is asked', async () => {
-    const { follow, index } = await serve();
-    index.change({ proven: { from: 104, to: 116 } });
-    const told = upwards(103, 17).map((height) => ({ height, isProven: height >= 104 && height <= 116 }));
-    expect(await first(await follow({ from: 103 }), 17)).toEqual(told);
-    const reader = await follow({ from: 115, finality: 'proven' });
-    await first(reader, 2);
-    index.change({ proven: { from: 104, to: 118 } });
-    expect(await first(reader, 4)).toEqual(upwards(115, 4).map((height) => ({ height, isProven: true })));
-  });
+it.each(kindsThatCan('proven'))('$name says what is proven, and can wait for it', async ({ serve }) => {
+  const { follow, index } = await serve();
+  index.change({ proven: { from: 104, to: 116 } });
+  const told = upwards(103, 17).map((height) => ({ height, isProven: height >= 104 && height <= 116 }));
+  expect(await first(await follow({ from: 103 }), 17)).toEqual(told);
+  const reader = await follow({ from: 115, finality: 'proven' });
+  await first(reader, 2);
+  index.change({ proven: { from: 104, to: 118 } });
+  expect(await first(reader, 4)).toEqual(upwards(115, 4).map((height) => ({ height, isProven: true })));
 });
 
 describe.each(kindsThatCan('behind'))('$name, told what was seen last,', ({ serve }) => {

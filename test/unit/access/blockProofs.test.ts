@@ -101,15 +101,12 @@ it.each<[FaultEffect, string]>([
   [{ fault: 'changed_copy', field: 'signature' }, 'copy'],
   [{ fault: 'changed_copy', field: 'guarantee' }, 'copy'],
   [{ fault: 'changed_header', field: 'id' }, 'id'],
-])(
-  'a block that a node sends is a lie of its node, and counted, where its id refutes it: %s',
-  async (lie, reason) => {
-    const { ask, counted } = await proving({ 'a:1': { lie }, 'b:1': {} });
-    expect([await ask('a:1'), await counted()]).toEqual(['forged', [`a:1 ${reason} 1`]]);
-    expect(await ask('b:1')).toMatchObject({ height: 50, proof: expect.anything() as unknown });
-    expect(await counted()).toHaveLength(1);
-  },
-);
+])('a block that a node sends is its lie, and counted, where its id refutes it: %s', async (lie, reason) => {
+  const { ask, counted } = await proving({ 'a:1': { lie }, 'b:1': {} });
+  expect([await ask('a:1'), await counted()]).toEqual(['forged', [`a:1 ${reason} 1`]]);
+  expect(await ask('b:1')).toMatchObject({ height: 50, proof: expect.anything() as unknown });
+  expect(await counted()).toHaveLength(1);
+});
 
 describe('a block that nothing proves', () => {
   it.each<FaultEffect>([

@@ -42,16 +42,13 @@ const proxy = 'http://me:secret@corp.example:3128/';
 const through = (text: string, environment: Record<string, string>): boolean =>
   proxyFor(parseEndpoint(text), environment) !== undefined;
 
-it('the proxy of the environment is used for nodes elsewhere, and shown without credentials', () => {
+it('the proxy of the environment is used for nodes elsewhere, never for this machine, and shown without credentials', () => {
   for (const variable of ['grpc_proxy', 'https_proxy', 'http_proxy'])
     expect(proxyFor(parseEndpoint('node.example:9000'), { [variable]: proxy })).toEqual({
       ...{ variable, address: 'http://***@corp.example:3128/', isUsed: true },
     });
   expect(proxyFor(parseEndpoint('node.example:9000'), {})).toBeUndefined();
   expect(proxyFor(parseEndpoint('a:1'), { https_proxy: 'socks5://p:1' })).toMatchObject({ isUsed: false });
-});
-
-it('the proxy of the environment is never used for this machine', () => {
   for (const text of ['localhost:1', '127.0.0.1:1', '127.9.9.9:1', '[::1]:1'])
     expect(through(text, { http_proxy: proxy }), text).toBe(false);
 });

@@ -76,39 +76,33 @@ it('of a method whose calls lose their connection each has one of its own, until
   expect(channels).toEqual([0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 10, 0]);
 });
 
-it.each(Object.entries(calls))(
-  'a node for history %s waits behind later calls for the live range',
-  async (_name, call) => {
-    const { clock, node, sent } = nodeOnChannel();
-    void call(node);
-    await clock.settle();
-    void call(node.history);
-    void call(node);
-    const [method = ''] = sent[0]?.split('/').at(-1)?.split(' ') ?? [];
-    expect(node.delayMs(method as never)).toBeLessThan(node.history.delayMs(method as never));
-    await clock.advance(1_000);
-    expect(sent.length).toBe(2);
-    // It is the call for history that is left.
-    expect(node.client.limits().map(({ waiting }) => waiting)).toEqual([1]);
-    expect(node.delayMs(method as never)).toBe(1_000);
-    await clock.advance(1_000);
-    expect(sent.length).toBe(3);
-  },
-);
+it.each(Object.entries(calls))('a node for history %s waits behind later live calls', async (_name, call) => {
+  const { clock, node, sent } = nodeOnChannel();
+  void call(node);
+  await clock.settle();
+  void call(node.history);
+  void call(node);
+  const [method = ''] = sent[0]?.split('/').at(-1)?.split(' ') ?? [];
+  expect(node.delayMs(method as never)).toBeLessThan(node.history.delayMs(method as never));
+  await clock.advance(1_000);
+  expect(sent.length).toBe(2);
+  // It is the call for history that is left.
+  expect(node.client.limits().map(({ waiting }) => waiting)).toEqual([1]);
+  expect(node.delayMs(method as never)).toBe(1_000);
+  await clock.advance(1_000);
+  expect(sent.length).toBe(3);
+});
 
-it.each(Object.entries(streams))(
-  'a node for history %s makes way for the live range if streams are few',
-  async (_, open) => {
-    const { node, sent } = nodeOnChannel();
-    const read = (from: AccessNode) => open(from)[Symbol.asyncIterator]().next();
-    await expect(read(node.history)).rejects.toThrow('no more streams');
-    await expect(read(node.history)).rejects.toThrow('history makes way');
-    expect([sent.length, node.supports('SubscribeBlocksFromStartHeight')]).toEqual([1, true]);
-    expect(node.history.supports('SubscribeBlocksFromStartHeight')).toBe(false);
-    await expect(read(node)).rejects.toThrow('no more streams');
-    expect(sent.length).toBe(2);
-  },
-);
+it.each(Object.entries(streams))('a node for history %s makes way where streams are few', async (_, open) => {
+  const { node, sent } = nodeOnChannel();
+  const read = (from: AccessNode) => open(from)[Symbol.asyncIterator]().next();
+  await expect(read(node.history)).rejects.toThrow('no more streams');
+  await expect(read(node.history)).rejects.toThrow('history makes way');
+  expect([sent.length, node.supports('SubscribeBlocksFromStartHeight')]).toEqual([1, true]);
+  expect(node.history.supports('SubscribeBlocksFromStartHeight')).toBe(false);
+  await expect(read(node)).rejects.toThrow('no more streams');
+  expect(sent.length).toBe(2);
+});
 
 it('a node for history that gets no stream does not count against the streams of others, but a lie does', async () => {
   const { network, stop } = world();

@@ -202,13 +202,10 @@ it.each<[what: string, world: object, point: StartPoint, expected: object]>([
   ['where heights between would be passed over', {}, seen(98), refused('below_first_indexed')],
   ['behind a height in a hole', holed, heightAlone(104), refused('hole')],
   ['behind the last height of a hole', holed, heightAlone(105), at(106)],
-])(
-  'where a stream begins %s',
-  async (_what, { blocks = 10, ...heads }: { blocks?: number }, point, expected) => {
-    const world = Object.assign(await World.with(blocks), heads);
-    expect(await refusal(world.feed.cursorAt(point))).toMatchObject(expected);
-  },
-);
+])('where a stream begins %s', async (_, { blocks = 10, ...heads }: { blocks?: number }, point, expected) => {
+  const world = Object.assign(await World.with(blocks), heads);
+  expect(await refusal(world.feed.cursorAt(point))).toMatchObject(expected);
+});
 
 it('a follower has its next height read only when the last one was taken', async () => {
   const world = await World.with(20);

@@ -125,12 +125,9 @@ it('what is called proven begins above a hole, the last unproven block, and a ro
 const sealed = (finality: Finality, proven: number | undefined, reason?: string) =>
   read(new MemoryIndexStore(), undefined, finality, { sealed: proven, ...(reason && { reason }) }).sealed;
 
-it('the sealed head is proven, and reported by nodes where no seal is known or no more can be proven', () => {
+it('the sealed head is proven, and reported by nodes where no seal is known or no more can be proven, unless readers see only what is proven', () => {
   expect([sealed('reported', 110), sealed('reported', undefined)]).toEqual([110, 120]);
   expect(sealed('reported', 110, 'nodes give no protocol state')).toBe(120);
-});
-
-it('the sealed head stays proven where readers see only that, whatever nodes report meanwhile', () => {
   expect(sealed('proven', 110, 'nodes give no protocol state')).toBe(110);
   expect(sealed('proven', undefined)).toBe(120);
 });

@@ -122,18 +122,14 @@ async function serving(...how: Parameters<typeof owner>) {
 const heights = (states: readonly ReaderState[]): number[] =>
   states.map(({ shown }) => shown.latestIndexedHeight);
 
-it('the state of the index is sent when it changes, one message at a time, of the newest', async () => {
-  const { last, state, thread } = await serving();
+it('the state of the index is sent when it changes, one message at a time, of the newest, and every second, with what changes slowly', async () => {
+  const { clock, last, state, thread } = await serving();
   for (state.height = 2; state.height <= 1_000; state.height += 1) thread.notify();
   expect(heights(last().shown())).toEqual([2]);
   await last().acks();
   expect(heights(last().shown())).toEqual([1_001]);
   await last().acks();
   expect(last().shown()).toEqual([]);
-});
-
-it('the state of the index is sent every second at least, and with what changes slowly', async () => {
-  const { clock, last, state } = await serving();
   state.isReady = false;
   await clock.advance(1_000);
   expect(last().shown()[0]).toMatchObject({ isReady: false });
@@ -333,13 +329,14 @@ it('the first thread that breaks is a bug', async () => {
   await expect(served).rejects.toBe(bug);
 });
 
-it('closing is asked of the thread, which ends by itself', async () => {
+it.each(['by itself', 'when it is terminated'])('closing asks the thread, which ends %s', async (how) => {
   const { clock, last, thread } = await serving();
   const closing = thread.close();
   expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
-  last().ends();
+  if (how === 'by itself') last().ends();
+  else await clock.advance(4_000);
   await closing;
-  expect(clock.pendingTimers).toBe(0);
+  expect([last().isTerminated, clock.pendingTimers]).toEqual([how !== 'by itself', 0]);
   expect(thread.down()).toBeUndefined();
 });
 
@@ -352,12 +349,4 @@ it('closing does not wait for a thread that hangs', async () => {
   await closing;
   expect(threads).toHaveLength(1);
   expect(clock.pendingTimers).toBe(0);
-});
-
-it('closing ends one that does not close in time', async () => {
-  const { clock, last, thread } = await serving();
-  const closing = thread.close();
-  await clock.advance(4_000);
-  expect(last().isTerminated).toBe(true);
-  await closing;
 });

@@ -21,14 +21,10 @@ it('the messages to a service manager give two signs of life in the time of the 
   expect([told.slice(4), clock.pendingTimers]).toEqual([['(closed)'], 0]);
 });
 
-const socket = { NOTIFY_SOCKET: '/run/systemd/notify' };
-
-it('serviceManagerOf knows none where none wants to be told', () => {
+it('serviceManagerOf knows none where none wants to be told, and takes the time of the watchdog, unless that is for another process or is no time', () => {
   expect(serviceManagerOf({}, 7)).toBeUndefined();
   expect(serviceManagerOf({ NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }, 7)).toBeUndefined();
-});
-
-it('serviceManagerOf takes the time of the watchdog, unless that is for another process or is no time', () => {
+  const socket = { NOTIFY_SOCKET: '/run/systemd/notify' };
   const whole = { watchdogMs: 60_000 };
   expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000' }, 7)).toEqual(whole);
   expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '7' }, 7)).toEqual(whole);

@@ -290,7 +290,7 @@ it('records the root that the spork table confirms without an id, where no node 
   expect(store.meta().sporks).toEqual([{ rootHeight: 2, sporkId: '', rootParentId }]);
 });
 
-it('begins no batch while there is no room, and loses nothing of what waits', async () => {
+it('begins no batch while there is no room, loses nothing of what waits, and can be stopped then', async () => {
   const room = new HandRoom();
   const { store, put, indexer } = indexing({ room });
   const first = put(1, ['a']);
@@ -307,19 +307,11 @@ it('begins no batch while there is no room, and loses nothing of what waits', as
   store.auto = true;
   room.open();
   expect(await Promise.all(rest)).toEqual([true, true, true]);
-  expect(heightsOf(store)).toEqual([[1], [2, 3, 4]]);
-});
-
-it('is stopped while there is no room', async () => {
-  const room = new HandRoom();
   room.isFull = true;
-  const { store, put, indexer } = indexing({ room });
-  const refused = expect(put(1)).rejects.toThrow(AbortError);
+  const refused = expect(put(5)).rejects.toThrow(AbortError);
   await settle();
-  const stopped = indexer.stop();
-  await refused;
-  await stopped;
-  expect(store.batches).toEqual([]);
+  await Promise.all([indexer.stop(), refused]);
+  expect(heightsOf(store)).toEqual([[1], [2, 3, 4]]);
 });
 
 it('finishes the batch in hand when it is stopped, and refuses the rest with AbortError', async () => {

@@ -425,23 +425,19 @@ it('without any node looks again until there is one', async () => {
   expect(sink.ids).toEqual([one.id]);
 });
 
-describe('between the turns of the event loop', () => {
-  it('no more answers wait with their slots given away than calls may be under way', async () => {
-    const wanted = many(9);
-    a.onCall = honestOf(...wanted);
-    requester({ concurrency: 2, workersPerHeight: 100 }).request(1, idsOf(wanted));
-    await clock.turn();
-    expect(a.calls).toHaveLength(4);
-    await clock.settle();
-    expect(sink.ids.toSorted()).toEqual(idsOf(wanted).toSorted());
-  });
+it('no more answers wait within a turn, with their slots given away, than calls may be under way', async () => {
+  const wanted = many(9);
+  a.onCall = honestOf(...wanted);
+  requester({ concurrency: 2, workersPerHeight: 100 }).request(1, idsOf(wanted));
+  await clock.turn();
+  expect(a.calls).toHaveLength(4);
+  await clock.settle();
+  expect(sink.ids.toSorted()).toEqual(idsOf(wanted).toSorted());
 });
 
 describe('the slots, which all requesters share,', () => {
-  const slotsOf = (concurrency: number): EndpointSlots => new EndpointSlots({ concurrency });
-
   it('are given back by an answer that comes after the stop', async () => {
-    const slots = slotsOf(4);
+    const slots = new EndpointSlots({ concurrency: 4 });
     a.getFullCollection = () => Promise.resolve(one.transactions);
     const requests = requester({}, { slots });
     requests.request(1, [one.id]);
@@ -469,7 +465,7 @@ describe('the slots, which all requesters share,', () => {
           ({ clock, sink, window, waiters, a, fatal } = sources());
           if (isLight) a.unknown.add('GetFullCollectionByID');
           if (isBroken) sink.onReceived = () => expect.unreachable('a bug of the sink');
-          const slots = slotsOf(3);
+          const slots = new EndpointSlots({ concurrency: 3 });
           const requests = requester({ concurrency: 3 }, { slots });
           for (const [height, { id }] of collections.entries()) requests.request(height + 1, [id, one.id]);
           for (const [what, which] of steps) {

@@ -214,21 +214,18 @@ it.each(cases)(
 
 const notYet = ['not_yet', 'not_found', 'below_root', 'rate_limited'] as const;
 const refusals = [...notYet, 'invalid_argument', 'failed_precondition'] as const;
-it.each(refusals)(
-  'a stream that fails is opened again after a pause when its start is refused: %s',
-  async (kind) => {
-    a.onStream = (stream) => stream.push(a.error(kind, METHOD));
-    await following(100, 199);
-    expect(nodes.reported).toEqual([]);
-    await clock.advance(1 + 400 + 800);
-    expect(opened(a)).toEqual([100, 100, 100, 100]);
-    a.onStream = serves(100);
-    await clock.advance(1_600);
-    expect(deliveredHeights()).toEqual([100]);
-    // What keeps a sealed height from us is better asked by the other call.
-    expect([...new Set(nodes.faults())]).toEqual(['a:9000 failing']);
-  },
-);
+it.each(refusals)('a stream that fails at its start is opened again after a pause: %s', async (kind) => {
+  a.onStream = (stream) => stream.push(a.error(kind, METHOD));
+  await following(100, 199);
+  expect(nodes.reported).toEqual([]);
+  await clock.advance(1 + 400 + 800);
+  expect(opened(a)).toEqual([100, 100, 100, 100]);
+  a.onStream = serves(100);
+  await clock.advance(1_600);
+  expect(deliveredHeights()).toEqual([100]);
+  // What keeps a sealed height from us is better asked by the other call.
+  expect([...new Set(nodes.faults())]).toEqual(['a:9000 failing']);
+});
 
 it('a stream that fails is not held against a node that we kept waiting', async () => {
   await following(100);
@@ -462,7 +459,7 @@ const faults: Readonly<Record<string, () => (BlockExecutionData | Error | 'end')
 };
 
 it.each(Object.entries(faults))(
-  'the other call is taken while the first one keeps failing by %s',
+  'the other call is taken while the first one fails by %s',
   async (_, sent) => {
     nodes = new RecordedNodes(clock, a);
     handOut(100, 102);
@@ -654,7 +651,7 @@ it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionDat
   ['too few collections', 'wrong_count', (data) => ({ ...data, chunks: data.chunks.slice(1) })],
   ['another collection', 'id_mismatch', (data) => ({ ...data, chunks: bodiesOf(101).chunks })],
 ])(
-  'the stream of a peer that gives %s is refused, counted, named, and asked again after a pause',
+  'the stream of a peer that gives %s is refused, counted, named, and asked again later',
   async (_, reason, lie) => {
     const { state } = await following(101, 0, { stream: PEER });
     a.stream.push(lie(bodiesOf(100)));

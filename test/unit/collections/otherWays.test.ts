@@ -148,9 +148,15 @@ it('another way is reported on the call that denied what the other one gave', as
   expect(sink.ids).toHaveLength(4);
 });
 
-it('a silent call is left after 4 s while there is another way, and has its whole time when there is none', async () => {
+it('a silent call is told of, left after 4 s while there is another way, and has its whole time when there is none', async () => {
   const { requests, calls } = asking({ 'a:9000': () => undefined });
+  await clock.advance(500);
   requests.request(HEAD, [one.id]);
+  expect(requests.trail(one.id)).toMatchObject({
+    ...{ isUnderWay: true, askedAtMs: 500, lastNode: 'a:9000', lastWay: FULL },
+  });
+  await clock.advance(4_001);
+  expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });
   await clock.advance(60_000);
   expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([
     4_000,
@@ -173,15 +179,4 @@ it('a silent call is given more time by a node that answers, slowly', async () =
   expect(sink.ids).toEqual([one.id]);
   requests.request(2, [two.id]);
   expect(calls().map(({ timeoutMs }) => timeoutMs)).toEqual([4_000, 7_000]);
-});
-
-it('a silent call is told of while it lasts', async () => {
-  const { requests } = asking({ 'a:9000': () => undefined });
-  await clock.advance(500);
-  requests.request(HEAD, [one.id]);
-  expect(requests.trail(one.id)).toMatchObject({
-    ...{ isUnderWay: true, askedAtMs: 500, lastNode: 'a:9000', lastWay: FULL },
-  });
-  await clock.advance(4_001);
-  expect(requests.trail(one.id)).toMatchObject({ isUnderWay: false, askedAtMs: undefined });
 });

@@ -25,23 +25,17 @@ function headingsOf(page: string): readonly string[] {
 }
 
 it.each(rules.map((rule) => [rule.alert, rule] as const))(
-  'the alert rules %s asks for metrics that exist',
-  (_, rule) => {
-    const selectors = selectorsIn(rule.expr);
+  'the alert rules %s asks for metrics that exist, says what is wrong, and where to read on',
+  (name, { annotations, expr, labels: { severity } }) => {
+    const selectors = selectorsIn(expr);
     expect(selectors.length).toBeGreaterThan(0);
     for (const { metric, matchers } of selectors) {
       const labels = metric === 'up' ? ['job', 'instance'] : every.labelsOf(metric);
       expect(labels, metric).toBeDefined();
       for (const { label } of matchers) expect(labels, `${metric}{${label}}`).toContain(label);
     }
-  },
-);
-
-it.each(rules.map((rule) => [rule.alert, rule] as const))(
-  'the alert rules %s says what is wrong, and where to read on',
-  (name, { annotations, labels }) => {
     expect(name).toMatch(/^FlowIndexer[A-Z]/);
-    expect(['critical', 'warning']).toContain(labels['severity']);
+    expect(['critical', 'warning']).toContain(severity);
     expect(annotations['summary']).toBeTruthy();
     expect(annotations['description']?.length).toBeGreaterThan(20);
     const [page = '', anchor] = annotations['runbook_url']?.split('#') ?? [];

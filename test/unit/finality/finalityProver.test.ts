@@ -453,7 +453,7 @@ it('rests on the root that the spork table names, and on the nodes where none ha
   expect(again.status).toMatchObject({ anchor: { kind: 'first_use', height: 50 }, provenHeight: 50 });
 });
 
-it('rests on the last block of a spork once it is indexed, which proves all below without a certificate', async () => {
+it('rests on the last block of a spork once it is indexed and proven itself, which proves all below without a certificate', async () => {
   const proving = await proved([42, 49], { named: [named('spork_table', 52)] });
   expect(proving.status.anchor).toMatchObject({ kind: 'first_use', height: 42 });
   await proving.reaches(51);
@@ -468,14 +468,11 @@ it('rests on the last block of a spork once it is indexed, which proves all belo
   await proving.clock.advance(FIVE_MINUTES_MS);
   expect(await proving.checks()).toEqual({ valid, invalid: 0 });
   expect(calls).toHaveLength(asked);
-});
-
-it('does not rest on a last block that is not proven itself', async () => {
-  const proving = await proved([42, 52], {
+  const unproven = await proved([42, 52], {
     named: [named('spork_table', 52)],
-    change: ({ unproven }) => unproven.add(52),
+    change: (its) => its.unproven.add(52),
   });
-  expect(proving.status).toMatchObject({
+  expect(unproven.status).toMatchObject({
     ...{ anchor: undefined, provenHeight: undefined, reason: 'block 52 itself is not proven' },
   });
 });

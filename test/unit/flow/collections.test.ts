@@ -7,6 +7,7 @@ import { verifyBlockCollections, verifyCollection, WireError, ZERO_ID } from '..
 import type { BlockExecutionData, FinalizedBlock, Identifier, Transaction } from '../../../src/flow/index.js';
 import { type InvalidCollectionReason } from '../../../src/flow/verification/InvalidCollectionError.js';
 import { choices, inHex, scrambled, transaction, transactionFields } from '../../support/flowWire.js';
+import { signatureBy, transactionsOf, transactionWith } from '../../support/index.js';
 
 const collection = fc.array(transaction, { maxLength: 5 });
 
@@ -24,38 +25,22 @@ function reasonOf(run: () => unknown): InvalidCollectionReason | undefined {
   }
 }
 
-it('collections that hash to their id are verified, and canonical bytes kept as they are', () => {
-  fc.assert(
-    fc.property(collection, (transactions) => {
-      const wires = transactions.map(encodeTransaction);
-      const id = idOf(wires);
-      const verified = verifyCollection(id, wires);
-      expect(verified.id).toBe(id);
-      const { encoded, ranges, transactionIds } = verified;
-      const ids = Buffer.concat(wires.map(transactionId));
-      expect(inHex([encoded, transactionIds])).toEqual(inHex([encodeFullCollection(wires), ids]));
-      const located = wires.map((_, index) => {
-        const from = ranges[2 * index]!;
-        return encoded.subarray(from, from + ranges[2 * index + 1]!);
-      });
-      expect(inHex(located)).toEqual(inHex(wires));
-      expect(ranges).toHaveLength(2 * wires.length);
-      expect(inHex(splitCollection(encoded))).toEqual(inHex(wires));
-    }),
-    { numRuns: 30 },
-  );
-});
-
-it('collections are split into their transactions, each with its id, and brought into canonical encoding', () => {
+it('collections that hash to their id are verified, split into their transactions, each with its id, and brought into canonical encoding', () => {
   fc.assert(
     fc.property(collection, choices, (transactions, choose) => {
       const canonical = transactions.map(encodeTransaction);
       const some = transactions.map((tx) =>
         choose(3) === 0 ? encodeTransaction(tx) : scrambled(transactionFields(tx), choose),
       );
+      const id = idOf(canonical);
+      const ids = Buffer.concat(canonical.map(transactionId));
       for (const wires of [canonical, some]) {
-        const stored = verifyCollection(idOf(canonical), wires).encoded;
-        expect(inHex(splitCollection(stored))).toEqual(inHex(canonical));
+        const verified = verifyCollection(id, wires);
+        const { encoded: stored, transactionIds } = verified;
+        expect(verified.id).toBe(id);
+        expect(inHex([stored, transactionIds])).toEqual(inHex([encodeFullCollection(canonical), ids]));
+        for (const split of [transactionsOf(verified), splitCollection(stored)])
+          expect(inHex(split)).toEqual(inHex(canonical));
         // Not at the front of its memory, like a body that the store gives.
         const encoded = Buffer.concat([Buffer.from('before'), encodeFullCollection(wires)]).subarray(6);
         const found = identifyTransactions(encoded);
@@ -82,23 +67,9 @@ it('collections of more transactions than can be are refused before they take me
 });
 
 function signed(keys: readonly number[]): Transaction {
-  const address = Buffer.from('f8d6e0586b0a20c7', 'hex');
-  return {
-    script: Buffer.from('transaction {}'),
-    arguments: [Buffer.from('{"type":"Bool","value":true}\n')],
-    referenceBlockId: Buffer.alloc(32, 9),
-    gasLimit: 100n,
-    proposalKey: { address, keyId: 0, sequenceNumber: 3n },
-    payer: address,
-    authorizers: [address],
-    payloadSignatures: [],
-    envelopeSignatures: keys.map((keyId) => ({
-      address,
-      keyId,
-      signature: Buffer.alloc(64, keyId),
-      extensionData: Buffer.alloc(0),
-    })),
-  };
+  const { payer } = transactionWith();
+  const envelopeSignatures = keys.map((keyId) => signatureBy(payer, keyId, Buffer.alloc(64, keyId)));
+  return transactionWith({ authorizers: [payer], payloadSignatures: [], envelopeSignatures });
 }
 
 describe('signatures in another order than the node hashed', () => {
@@ -106,15 +77,14 @@ describe('signatures in another order than the node hashed', () => {
     const [payer, other, unknown] = ['f8d6e0586b0a20c7', '0000000000000002', '0000000000000003'].map((each) =>
       Buffer.from(each, 'hex'),
     );
-    const signatures = [
-      [unknown!, 9] as const,
-      [payer!, 5] as const,
-      [other!, 0] as const,
-      [other!, 1] as const,
-    ];
-    const ordered = signatures.map(([address, keyId]) => ({
-      ...{ address, keyId, signature: Buffer.from([keyId]), extensionData: Buffer.alloc(0) },
-    }));
+    const ordered = (
+      [
+        [unknown!, 9],
+        [payer!, 5],
+        [other!, 0],
+        [other!, 1],
+      ] as const
+    ).map(([address, keyId]) => signatureBy(address, keyId, Buffer.from([keyId])));
     const signedBy = (all: Transaction['payloadSignatures']): Buffer[] => {
       const changes = { authorizers: [payer!, other!], payloadSignatures: all, envelopeSignatures: all };
       return [encodeTransaction({ ...signed([]), ...changes })];

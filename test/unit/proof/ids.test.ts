@@ -168,28 +168,23 @@ describe('a block in full form', () => {
   const finer = sealedBlock('H8P8', { ...newest, header: { ...newest.header, Timestamp } }, resultIDs);
   const other = 'ab'.repeat(32);
 
-  it.each([
-    ['whose guarantee', changed('Guarantees', { CollectionID: other })],
-    ['whose reference block', changed('Guarantees', { ReferenceBlockID: other })],
-    ['whose seal', changed('Seals', { FinalState: other })],
-    ['whose receipt', changed('Receipts', { ExecutorID: other })],
-    ['whose result', changed('Receipts', { ResultID: other })],
-    ['whose protocol state', { ...newest, payload: { ...payload, ProtocolStateID: other } }],
-    ['with a guarantee less', { ...newest, payload: { ...payload, Guarantees: [guarantee] } }],
-  ])('is refused %s its header does not cover', (_, block) => {
-    expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'payload' });
-  });
-
-  it('is refused of another chain', () => {
-    const message = fullBlockMessage(newest);
-    expect(prove(message, 'flow-testnet')).toMatchObject({ kind: 'refused', reason: 'chain' });
-  });
-
-  it.each([
-    ['a guarantee twice', { ...newest, payload: { ...payload, Guarantees: [guarantee, guarantee] } }],
-    ['a time that is finer than what is hashed', { header: finer.header, payload }],
-  ])('is refused with %s', (_, block) => {
-    expect(prove(fullBlockMessage(block))).toMatchObject({ kind: 'refused', reason: 'ambiguous' });
+  it.each<[string, string, ReferenceBlock, chainId?: string]>([
+    ['whose guarantee its header does not cover', 'payload', changed('Guarantees', { CollectionID: other })],
+    ['whose reference block', 'payload', changed('Guarantees', { ReferenceBlockID: other })],
+    ['whose seal', 'payload', changed('Seals', { FinalState: other })],
+    ['whose receipt', 'payload', changed('Receipts', { ExecutorID: other })],
+    ['whose result', 'payload', changed('Receipts', { ResultID: other })],
+    ['whose protocol state', 'payload', { ...newest, payload: { ...payload, ProtocolStateID: other } }],
+    ['with a guarantee less', 'payload', { ...newest, payload: { ...payload, Guarantees: [guarantee] } }],
+    ['of another chain', 'chain', newest, 'flow-testnet'],
+    [
+      'with one twice',
+      'ambiguous',
+      { ...newest, payload: { ...payload, Guarantees: [guarantee, guarantee] } },
+    ],
+    ['whose time is finer than what is hashed', 'ambiguous', { header: finer.header, payload }],
+  ])('is refused %s: %s', (_, reason, block, chainId) => {
+    expect(prove(fullBlockMessage(block), chainId)).toMatchObject({ kind: 'refused', reason });
   });
 
   it('is refused with copies that differ', () => {

@@ -54,28 +54,25 @@ it.each<[string, (live: Live) => Promise<unknown>]>([
   ['what finality rests on', ({ store }) => store.keepEvidence(evidence)],
   ['holes of damaged heights', ({ store }) => store.heal([{ from: 42, to: 43 }])],
   ['a rewind', ({ store }) => store.rewind(45)],
-])(
-  'a write that fails is the last one, told once to whoever ends the process, whatever it wrote: %s',
-  async (_, write) => {
-    const live = await liveStore();
-    const failures: unknown[] = [];
-    live.store.onFailed((error) => failures.push(error));
-    const failure = new StorageError('too_many_files', 'no descriptor is left');
-    const before = live.database.beforeWrite;
-    live.database.beforeWrite = () => Promise.reject(failure);
-    await expect(write(live)).rejects.toBe(failure);
-    live.database.beforeWrite = before;
-    const { writes } = live.database;
-    const latest = live.store.latestIndexedHeight();
-    live.store.stage(chain[50]!);
-    await expect(commitThrough(live.store, chain, 51)).rejects.toBe(failure);
-    await expect(live.store.rewind(44)).rejects.toBe(failure);
-    await expect(live.store.keepEvidence(evidence)).rejects.toBe(failure);
-    const { writes: after, openBatches } = live.database;
-    expect([after, openBatches.size, live.store.latestIndexedHeight()]).toEqual([writes, 0, latest]);
-    expect(failures).toEqual([failure]);
-  },
-);
+])('a write that fails is the last one, told once to whoever ends the process: %s', async (_, write) => {
+  const live = await liveStore();
+  const failures: unknown[] = [];
+  live.store.onFailed((error) => failures.push(error));
+  const failure = new StorageError('too_many_files', 'no descriptor is left');
+  const before = live.database.beforeWrite;
+  live.database.beforeWrite = () => Promise.reject(failure);
+  await expect(write(live)).rejects.toBe(failure);
+  live.database.beforeWrite = before;
+  const { writes } = live.database;
+  const latest = live.store.latestIndexedHeight();
+  live.store.stage(chain[50]!);
+  await expect(commitThrough(live.store, chain, 51)).rejects.toBe(failure);
+  await expect(live.store.rewind(44)).rejects.toBe(failure);
+  await expect(live.store.keepEvidence(evidence)).rejects.toBe(failure);
+  const { writes: after, openBatches } = live.database;
+  expect([after, openBatches.size, live.store.latestIndexedHeight()]).toEqual([writes, 0, latest]);
+  expect(failures).toEqual([failure]);
+});
 
 it('a removal ends with the store, which nobody takes for a bug while the process stops, and the next open finishes it', async () => {
   const { database, runOf, store } = await liveStore();

@@ -61,17 +61,14 @@ it.each([
   [of('', false), of('bb', true)],
   [of('', true), of('bb', false)],
   [of('bb', false), of('bb', true)],
-])(
-  'the record of a spork gets its id and its parent in whichever order they become known: %j, %j',
-  async (first, second) => {
-    const path = await freshPath();
-    const store = await open(path);
-    await store.initialise(metaFrom(1, { sporks: first === undefined ? [] : [first] }));
-    await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
-    await store.close();
-    expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
-  },
-);
+])('a spork gets its id and parent in whichever order they become known: %j, %j', async (first, second) => {
+  const path = await freshPath();
+  const store = await open(path);
+  await store.initialise(metaFrom(1, { sporks: first === undefined ? [] : [first] }));
+  await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
+  await store.close();
+  expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
+});
 
 it('a write that fails while the store is being closed does not keep it from closing', async () => {
   const path = await closedStore(chain.slice(0, 1));
@@ -291,26 +288,23 @@ it.each<[number[], number]>([
   [[3], 2],
   [[2], 1],
   [[3, 2, 1], 0],
-])(
-  'blocks above the watermark that are damaged are taken back before anything is committed: %j',
-  async (damaged, latest) => {
-    const path = await freshPath();
-    const store = await filled(chain.slice(0, 2), path);
-    await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 2 });
-    await store.close();
-    await withRawDatabase(path, async (database) => {
-      for (const height of damaged) await database.put(keyOf(0x10, height), Buffer.alloc(9));
-    });
-    const again = await open(path);
-    const batch = batchOf(chain[latest]!);
-    await expect(again.commit(batch)).rejects.toThrow('what is damaged has not been taken back');
-    // To forget what is above the watermark begins with that.
-    await (damaged.length > 1 ? again.takeBackDamage() : again.forgetAbove());
-    expect([again.latestIndexedHeight(), again.blocksAboveWatermark()]).toEqual([latest, []]);
-    await again.commit(batch);
-    expect(await digestOf(again)).toBe(await digestOf(await filled(chain.slice(0, latest + 1))));
-  },
-);
+])('damaged blocks above the watermark are taken back before any commit: %j', async (damaged, latest) => {
+  const path = await freshPath();
+  const store = await filled(chain.slice(0, 2), path);
+  await store.commit({ blocks: [chain[2]!], latestIndexedHeight: 2 });
+  await store.close();
+  await withRawDatabase(path, async (database) => {
+    for (const height of damaged) await database.put(keyOf(0x10, height), Buffer.alloc(9));
+  });
+  const again = await open(path);
+  const batch = batchOf(chain[latest]!);
+  await expect(again.commit(batch)).rejects.toThrow('what is damaged has not been taken back');
+  // To forget what is above the watermark begins with that.
+  await (damaged.length > 1 ? again.takeBackDamage() : again.forgetAbove());
+  expect([again.latestIndexedHeight(), again.blocksAboveWatermark()]).toEqual([latest, []]);
+  await again.commit(batch);
+  expect(await digestOf(again)).toBe(await digestOf(await filled(chain.slice(0, latest + 1))));
+});
 
 it('a batch of many large blocks lets others have their turn, one of a few small ones does not', async () => {
   let turns = 0;

@@ -25,67 +25,65 @@ const heightsIn = ({ damages }: VerifyReport): (number | undefined)[] => damages
 const { filled, freshPath, open, closedStore, changedStore } = useStores();
 
 /** What verify says of a sound store of every kind: test/support/storeSuite/checks.ts. */
-describe('verify of a store with one byte changed', () => {
-  it('names the height of every record, whichever byte of its key or value it is, and whether all or only that height is checked', async () => {
-    const path = await closedStore(chain);
-    const entries = await rawEntries(path);
-    const pointers = entries.filter(([key]) => key[0]! >= 0x20).length;
-    const phases = new Set<string>();
-    const report = await verifyAt(path, {}, { onProgress: ({ phase }) => phases.add(phase) });
-    expect(report).toMatchObject({ damages: [], pointers });
-    expect([...phases]).toEqual(['blocks', 'pointers']);
-    expect(new Set(entries.map(([key]) => key[0]))).toEqual(
-      new Set([0x01, 0x02, 0x10, 0x11, 0x20, 0x21, 0x22]),
-    );
-    const check = async (
-      [key, value]: [Buffer, Buffer],
-      inKey: boolean,
-      where: number,
-      bit: number,
-      isAlone: boolean,
-    ) => {
-      const changed = Buffer.from(inKey ? key : value);
-      changed[Math.floor(where * changed.length)]! ^= 1 << bit;
-      await withRawDatabase(path, async (database) => {
-        if (inKey) await database.del(key);
-        await database.put(inKey ? changed : key, inKey ? value : changed);
-      });
-      const height = heightOf(key);
-      const reports = [await verifyAt(path)];
-      if (isAlone && height !== undefined) reports.push(await verifyAt(path, { from: height, to: height }));
-      await withRawDatabase(path, async (database) => {
-        // The changed key may be that of another record, which then has to come back too.
-        const other = entries.find(([known]) => known.equals(changed));
-        if (inKey && other === undefined) await database.del(changed);
-        if (inKey && other !== undefined) await database.put(...other);
-        await database.put(key, value);
-      });
-      const named =
-        height === undefined
-          ? new RegExp(key[0] === 0x01 ? '^meta record' : '^progress record')
-          : new RegExp(`height ${height}\\b`);
-      for (const report of reports) {
-        expect(heightsIn(report)).toContain(height);
-        expect(report.damages.map(({ message }) => message)).toContainEqual(expect.stringMatching(named));
-      }
-    };
-    const random = seededRandom(1);
-    // The first and the last one of each kind.
-    const isEnd = ([key]: [Buffer, Buffer], at: number): boolean =>
-      [entries[at - 1], entries[at + 1]].some((beside) => beside?.[0][0] !== key[0]);
-    for (const entry of entries.filter(isEnd)) {
-      for (const inKey of [false, true])
-        await check(entry, inKey, random.next(), Math.floor(8 * random.next()), true);
+it('verify of a store with one byte changed names the height of every record, whichever byte of its key or value it is, and whether all or only that height is checked', async () => {
+  const path = await closedStore(chain);
+  const entries = await rawEntries(path);
+  const pointers = entries.filter(([key]) => key[0]! >= 0x20).length;
+  const phases = new Set<string>();
+  const report = await verifyAt(path, {}, { onProgress: ({ phase }) => phases.add(phase) });
+  expect(report).toMatchObject({ damages: [], pointers });
+  expect([...phases]).toEqual(['blocks', 'pointers']);
+  expect(new Set(entries.map(([key]) => key[0]))).toEqual(
+    new Set([0x01, 0x02, 0x10, 0x11, 0x20, 0x21, 0x22]),
+  );
+  const check = async (
+    [key, value]: [Buffer, Buffer],
+    inKey: boolean,
+    where: number,
+    bit: number,
+    isAlone: boolean,
+  ) => {
+    const changed = Buffer.from(inKey ? key : value);
+    changed[Math.floor(where * changed.length)]! ^= 1 << bit;
+    await withRawDatabase(path, async (database) => {
+      if (inKey) await database.del(key);
+      await database.put(inKey ? changed : key, inKey ? value : changed);
+    });
+    const height = heightOf(key);
+    const reports = [await verifyAt(path)];
+    if (isAlone && height !== undefined) reports.push(await verifyAt(path, { from: height, to: height }));
+    await withRawDatabase(path, async (database) => {
+      // The changed key may be that of another record, which then has to come back too.
+      const other = entries.find(([known]) => known.equals(changed));
+      if (inKey && other === undefined) await database.del(changed);
+      if (inKey && other !== undefined) await database.put(...other);
+      await database.put(key, value);
+    });
+    const named =
+      height === undefined
+        ? new RegExp(key[0] === 0x01 ? '^meta record' : '^progress record')
+        : new RegExp(`height ${height}\\b`);
+    for (const report of reports) {
+      expect(heightsIn(report)).toContain(height);
+      expect(report.damages.map(({ message }) => message)).toContainEqual(expect.stringMatching(named));
     }
-    const isAlone = fc.constant(false);
-    const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
-    await fc.assert(
-      fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), isAlone, check),
-      { numRuns: 10 },
-    );
-    expect((await verifyAt(path)).damageCount).toBe(0);
-  }, 120_000);
-});
+  };
+  const random = seededRandom(1);
+  // The first and the last one of each kind.
+  const isEnd = ([key]: [Buffer, Buffer], at: number): boolean =>
+    [entries[at - 1], entries[at + 1]].some((beside) => beside?.[0][0] !== key[0]);
+  for (const entry of entries.filter(isEnd)) {
+    for (const inKey of [false, true])
+      await check(entry, inKey, random.next(), Math.floor(8 * random.next()), true);
+  }
+  const isAlone = fc.constant(false);
+  const where = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+  await fc.assert(
+    fc.asyncProperty(fc.constantFrom(...entries), fc.boolean(), where, fc.nat(7), isAlone, check),
+    { numRuns: 10 },
+  );
+  expect((await verifyAt(path)).damageCount).toBe(0);
+}, 120_000);
 
 const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]> => {
   const path = await closedStore([entry]);
