@@ -3,20 +3,18 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { exitCodeOf } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
+import { pageAt } from '../docs/files.js';
+import { shellLines } from '../docs/shell.js';
 import { blocksOf, matching, runInProcess, runProgram, scratchDirectory } from '../support/index.js';
 import { ServedChain, smallChain, writeReferenceStore } from '../support/index.js';
 import { devnetForTest } from '../support/runningDaemon.js';
 
-const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
-
-/** One line of the page: `flow-collection-indexer ARGUMENTS # EXIT: TEXT`. */
-const examples = page
-  .split('\n')
-  .filter((line) => line.startsWith('flow-collection-indexer '))
-  .map((line) => {
-    const [, command = '', code = '', text = ''] =
-      /^flow-collection-indexer (.*?) +# (\d+): (.*)$/.exec(line) ?? [];
-    return { line: line.replaceAll(/ +/g, ' '), args: command.split(' '), code: Number(code), text };
+/** The lines of the page, each with its exit code and text: `flow-collection-indexer ARGUMENTS # EXIT: TEXT`. */
+const examples = shellLines(pageAt('docs/command-line.md'))
+  .filter((line) => !line.isInline && line.text.startsWith('flow-collection-indexer '))
+  .map(({ text: command, comment }) => {
+    const [, code = '', text = ''] = /^(\d+): (.*)$/.exec(comment) ?? [];
+    return { line: `${command} # ${comment}`, args: command.split(' ').slice(1), code: Number(code), text };
   });
 
 const FIRST = 100;
