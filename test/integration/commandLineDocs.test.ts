@@ -5,8 +5,8 @@ import { exitCodeOf } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import { pageAt } from '../docs/files.js';
 import { shellLines } from '../docs/shell.js';
-import { blocksOf, matching, runInProcess, runProgram, scratchDirectory } from '../support/index.js';
-import { ServedChain, smallChain, writeReferenceStore } from '../support/index.js';
+import { blocksOf, filledDirectory, matching, runInProcess, runProgram } from '../support/index.js';
+import { scratchDirectory, ServedChain, smallChain } from '../support/index.js';
 import { devnetForTest } from '../support/runningDaemon.js';
 
 /** The lines of the page, each with its exit code and text: `flow-collection-indexer ARGUMENTS # EXIT: TEXT`. */
@@ -22,15 +22,8 @@ const HEIGHT = 120;
 const LAST = 140;
 const options = { seed: 3, rootHeight: FIRST, profile: 'mixed' } as const;
 const chain = new ChainGenerator(options);
-const blocks = blocksOf(chain, FIRST, LAST);
-const rich = blocks.find(({ collections }) => collections.length > 1)!;
+const rich = blocksOf(chain, FIRST, LAST).find(({ collections }) => collections.length > 1)!;
 const [collection] = rich.collections;
-
-async function filledDirectory(): Promise<string> {
-  const dataDir = scratchDirectory();
-  await writeReferenceStore(dataDir, blocks, { chainId: chain.chainId });
-  return dataDir;
-}
 
 const named: Readonly<Record<string, string>> = {
   HEIGHT: String(HEIGHT),
@@ -56,7 +49,7 @@ async function surroundings(args: readonly string[]): Promise<readonly string[]>
   }
   // Names its stores itself.
   if (command === 'migrate') return ['--network', 'devnet'];
-  const dataDir = await filledDirectory();
+  const dataDir = await filledDirectory({ chain, from: FIRST, to: LAST });
   if (command === 'status' || args.includes('--follow')) {
     const { port } = await ServedChain.start(smallChain(HEIGHT, [[], []]), { sealed: null });
     const address = { host: '127.0.0.1', port };

@@ -11,11 +11,8 @@ import { commandsIn, shellLines } from '../../docs/shell.js';
 import { runProgram, scratchDirectory, ServedChain, smallChain } from '../../support/index.js';
 import { useOddExports } from '../../support/oddExports.js';
 
-interface OpenApi {
-  readonly paths: Record<string, unknown>;
-  readonly components: { readonly schemas: Record<'Error' | 'Status', { readonly properties: Fields }> };
-}
-type Fields = Record<string, { readonly enum?: readonly string[] }>;
+type Schema = Record<'properties', Record<string, { readonly enum?: readonly string[] }>>;
+type OpenApi = { paths: Record<string, unknown>; components: { schemas: Record<string, Schema> } };
 
 /** `/status` has sections of the same names. */
 const statusFields = readFileSync(join(root, 'src/api/view/statusDocument.ts'), 'utf8');
@@ -55,8 +52,8 @@ describe.each(current.map((page) => [page.file, page] as const))('%s', (file, pa
       ...[...page.prose.matchAll(/`([a-z]+\.?[A-Za-z]+)` \((\d[\d,]*)(?: (s|MiB|heights))?\)/g)]
         .filter(([, key = '', value = '', unit = '']) => {
           const times = { s: 1_000, MiB: 1_048_576 }[unit] ?? 1;
-          const setting = daemonSettings[key as keyof typeof daemonSettings] as { default?: unknown };
-          return setting !== undefined && setting.default !== Number(value.replaceAll(',', '')) * times;
+          const setting = new Map<string, { default?: unknown }>(Object.entries(daemonSettings)).get(key);
+          return setting && setting.default !== Number(value.replaceAll(',', '')) * times;
         })
         .map(([whole]) => whole),
     ];
@@ -67,14 +64,10 @@ describe.each(current.map((page) => [page.file, page] as const))('%s', (file, pa
 it('calls routes that are served, and names what these answer', async () => {
   const served = await ServedChain.start(smallChain(100, [[], []]), { sealed: null });
   const { components, paths } = (await served.get('/openapi.json')).body as OpenApi;
-  const { Error: refusal, Status: status } = components.schemas;
-  const named = new Set(
-    pageAt('docs/api.md')
-      .codeSpans()
-      .map(({ text }) => text),
-  );
-  const answered = [...Object.keys(status.properties), ...(refusal.properties['reason']?.enum ?? ['?'])];
-  expect(answered.filter((word) => !named.has(word))).toEqual([]);
+  const [status, refusal] = ['Status', 'Error'].map((name) => components.schemas[name]?.properties ?? {});
+  const answered = [...Object.keys(status ?? {}), ...(refusal?.['reason']?.enum ?? ['?'])];
+  const { prose } = pageAt('docs/api.md');
+  expect(answered.filter((word) => !prose.includes(`\`${word}\``))).toEqual([]);
   const patterns = [...Object.keys(paths), '/metrics', '/livez', '/readyz', '/', '/docs', '/v1/ws'].map(
     (route) => new RegExp(`^${route.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
   );

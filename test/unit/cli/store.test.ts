@@ -2,9 +2,9 @@ import { chownSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync }
 import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { accountChain, begin, makeChain, matching, refusal, runInProcess } from '../../support/index.js';
-import { scratchDirectory, seededCollection, seededRandom, useStores } from '../../support/index.js';
+import { scratchDirectory, seededCollection, seededRandom, storePath } from '../../support/index.js';
+import { useStores, writeStore } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import { storePath } from '../../support/storeDump.js';
 
 const FIRST = 6;
 /** A user that is not root. */
@@ -67,9 +67,7 @@ it('verify says what the database cannot read of a truncated table', async () =>
   expect(out).not.toMatch(/no single height|damages;/);
 });
 
-it('whatever root does to the store of another user, it stays that user’s, whose daemon reads it', async ({
-  skip,
-}) => {
+it('what root does to the store of another user leaves it to that user', async ({ skip }) => {
   if (process.getuid?.() !== 0) skip();
   const dataDir = await directoryWith(FIRST, 40);
   const index = storePath(dataDir);
@@ -83,6 +81,13 @@ it('whatever root does to the store of another user, it stays that user’s, who
     expect([line, (await run(dataDir, ...line.split(' '))).exit]).toEqual([line, 'done']);
     expect(pathsIn().filter((path) => statSync(path).uid !== OTHER)).toEqual([]);
   }
+});
+
+it('a plan from the root asks for a node where the store knows no spork', async () => {
+  const dataDir = scratchDirectory();
+  await writeStore(dataDir, makeChain(FIRST, [[]]));
+  const { message } = await run(dataDir, 'backfill', 'plan', '--from', 'root');
+  expect(message).toContain('Only access nodes know the root of the live spork: start the daemon');
 });
 
 it('rewind says what it would forget, and forgets nothing without --yes', async () => {

@@ -217,10 +217,8 @@ it('that was cut short is asked for again, and done', async () => {
   // Another would delete the copy that the first works on.
   const outcomes = await Promise.allSettled([repairAt(path), repairAt(path)]);
   const refused = outcomes.filter(({ status }) => status === 'rejected');
-  if (['linux', 'win32'].includes(process.platform))
-    expect(refused).toMatchObject([
-      { reason: fault('locked', `A repair of the store at ${path} is under way`) },
-    ]);
+  const reason = fault('locked', `A repair of the store at ${path} is under way`);
+  if (['linux', 'win32'].includes(process.platform)) expect(refused).toMatchObject([{ reason }]);
   expect(await readdir(dirname(path))).toEqual(['store']);
   expect(await expectSound(path)).toBe(LAST);
 });
