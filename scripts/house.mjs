@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 11_938,
   'src/main.ts': 261,
-  test: 60_157,
+  test: 60_162,
 };
 
 const packageHomes = {

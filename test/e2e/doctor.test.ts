@@ -72,7 +72,7 @@ describe('doctor', () => {
     const start = startArguments(devnet, dataDir, '--start-height', '0', ...secrets.flags());
     const toCome = async (): Promise<string> => {
       const { code, saying } = await examined(start);
-      expect(code).toBe(0);
+      expect([code, saying('exposure', 'warning')]).toEqual([0, expect.not.stringContaining('that runs')]);
       return /and (\w+) heights to come/.exec(saying('disk', 'ok'))?.[1] ?? '';
     };
     expect(await toCome()).toBe(String(HEAD + 1));
@@ -80,6 +80,9 @@ describe('doctor', () => {
     const daemon = await startDaemon(start);
     await daemon.reaches(HEAD);
     expect(await toCome()).toBe('0');
+    const { saying: otherwise } = await examined(startArguments(devnet, dataDir));
+    const told = /^The daemon that runs listens at 127\.0\.0\.1, over TLS: it has other settings .*--config/;
+    expect(otherwise('exposure', 'warning')).toMatch(told);
     daemon.program.child.kill('SIGSTOP');
     const stopped = await examined(start);
     const words = /^The store in .* is in use by process \d+: .*, and no daemon answers there.*-CONT/;

@@ -39,7 +39,7 @@ describe('a daemon', () => {
     const warnings = wide.program.logs().filter(({ msg }) => msg === OPEN || msg === BEYOND);
     const unguarded = {
       ...{ level: 'warn', host: '0.0.0.0', without: ['TLS', 'tokens for everything'] },
-      advice: '"doctor" says what to change',
+      advice: '"doctor" with these settings says what to change',
     };
     expect(warnings).toMatchObject([
       { level: 'warn', path: dataDir, mode: '755', advice: `chmod 700 ${dataDir}` },

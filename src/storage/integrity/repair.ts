@@ -2,7 +2,7 @@ import { readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
-import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
+import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
 import { besideOf, DATABASE_FILE, holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { repairedOf, replaceablePlace, runAlone } from '../leveldb/directory/storeDirectory.js';
@@ -126,18 +126,14 @@ async function writeAnew(path: string): Promise<void> {
   const fresh = `${path}.new`;
   await rm(fresh, { recursive: true, force: true });
   await prepareDirectory(fresh, true);
-  const from = await LevelDatabase.open(path, { create: false });
-  const to = await LevelDatabase.open(fresh, { create: true });
-  try {
+  const copying = async (from: Database, to: Database): Promise<void> => {
     for await (const page of readingOn(from, () => undefined).pages({})) {
       using batch = to.batch();
       for (const [key, value] of page) batch.put(key, value);
       await batch.write();
     }
-  } finally {
-    await to.close();
-    await from.close();
-  }
+  };
+  await withDatabase(path, (from) => withDatabase(fresh, (to) => copying(from, to), true));
   await rm(path, { recursive: true });
   await rename(fresh, path);
 }

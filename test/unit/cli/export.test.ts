@@ -9,7 +9,7 @@ import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { blocksOf, eventually, matching, refusal, RestNode, runInProcess } from '../../support/index.js';
 import { scratchDirectory, ServedChain, smallChain, transactionWith } from '../../support/index.js';
-import { writeReferenceStore, storeFlags, storePath, withStore, type Ran } from '../../support/index.js';
+import { filledDirectory, storeFlags, storePath, withStore, type Ran } from '../../support/index.js';
 
 const FIRST = 100;
 const LAST = 112;
@@ -17,8 +17,8 @@ const MIDDLE = 106;
 
 const chain = new ChainGenerator({ seed: 5, rootHeight: FIRST, profile: 'mixed' });
 
-function fill(directory: string, generator: ChainGenerator): Promise<void> {
-  return writeReferenceStore(directory, blocksOf(generator, FIRST, LAST), { chainId: generator.chainId });
+function fill(directory: string, generator: ChainGenerator): Promise<string> {
+  return filledDirectory({ chain: generator, from: FIRST, to: LAST }, directory);
 }
 
 let dataDir: string;
