@@ -328,6 +328,15 @@ it('takes for streams no room from calls: proxies allow few at once on a connect
   for (const stream of streams) stream.cancel();
 });
 
+it('cuts no quiet stream because others that were quiet, too, are left', async () => {
+  const to = await forwardingTo(await RawNode.start({ [EVENTS]: () => undefined }));
+  const [kept, ...left] = [1, 2, 3, 4].map(() => to.stream(EVENTS));
+  await sleep(1_200);
+  for (const stream of left) stream.cancel();
+  expect(await Promise.race([endOf(kept!), sleep(1_500)])).toBeUndefined();
+  kept!.cancel();
+});
+
 describe('what the index does not have', () => {
   const BY_HEIGHT = `${API}/GetBlockByHeight`;
   const BY_ID = `${API}/GetTransaction`;
