@@ -65,6 +65,7 @@ const inFlight = async (metrics: ReaderMetrics, kind: 'call' | 'stream'): Promis
   (await scraped(metrics)).value('forwarded_calls_in_flight', { protocol: 'grpc', kind });
 
 const echo: RawHandler = (call, request) => answer(call, request);
+const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
 const endOf = (call: EventEmitter): Promise<{ code: status; details: string }> =>
   new Promise((resolve) => call.on('error', () => undefined).once('status', resolve));
 const firstOf = (stream: EventEmitter) => new Promise((resolve) => stream.once('data', resolve));
@@ -319,7 +320,6 @@ it('stays at an address from which a stream still brings messages, whatever else
 });
 
 it('takes for streams no room from calls: proxies allow few at once on a connection', async () => {
-  const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
   const to = await forwardingTo(await RawNode.start({ [SCRIPT]: echo, [EVENTS]: begun }, 1));
   const streams = [to.stream(EVENTS), to.stream(EVENTS)];
   await Promise.all(streams.map(firstOf));
@@ -533,7 +533,6 @@ it('bounds: end the stream of whoever takes nothing, give back what it held, and
 });
 
 it('bounds: allow so many streams, and end them when the server closes', async () => {
-  const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
   const { clientOf, metrics, server } = await crowded({ [EVENTS]: begun });
   const open = (index: number) => {
     const stream = clientOf(index).makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));
