@@ -59,7 +59,7 @@ interface ForwardingNode {
   /** While callers wait for the connection. */
   reaching: Promise<boolean> | undefined;
   readonly turns: AddressTurns;
-  /** Of its addresses, as `turns` told last. */
+  /** Of its addresses. */
   turn: number;
   /** The connections of its streams. */
   readonly streams: Set<Connection>;
@@ -132,14 +132,15 @@ export class Forwarder {
         metrics.upstreamRequests.inc({ endpoint: name, method });
         const sent = metadataOf?.(name) ?? {};
         const startedMs = clock.monotonic();
-        const { connection, turns } = node;
-        const sending = send(connection, request, { admission, sent, sink, signal, turns });
+        const sending = send(node, request, { admission, sent, sink, signal });
         // It fails where the channel was closed while the call waited to be admitted.
         const end = await sending.catch((error: unknown) => {
           admission.over('other');
           throw error;
         });
-        if (end !== 'ended') turns.unanswered(startedMs);
+        // A stream may be quiet: others go on, and only the next one goes elsewhere.
+        if (end !== 'ended' && own !== undefined) known.turn += 1;
+        else if (end !== 'ended') node.turns.unanswered(startedMs);
         if (end !== 'lost') return 'ended';
         if (!isRepeatable) return 'lost';
       } finally {
@@ -169,10 +170,10 @@ export class Forwarder {
   }
 
   #unused(endpoint: Endpoint): ForwardingNode {
-    const turns = addressTurns(this.#parts.clock, (turn) => {
+    const turns = addressTurns(this.#parts.clock, () => {
       closeAll(node);
-      node.turn = turn;
-      if (!this.#isClosed) node.connection = this.#open(endpoint, turn);
+      node.turn += 1;
+      if (!this.#isClosed) node.connection = this.#open(endpoint, node.turn);
     });
     const connection = this.#open(endpoint, 0);
     const node: ForwardingNode = { connection, reaching: undefined, turns, turn: 0, streams: new Set() };
@@ -204,20 +205,18 @@ function closeAll({ connection, streams }: ForwardingNode): void {
  * connection broke, and there was no response; then the sink has had no end. `unanswered`: it ended, also without one.
  */
 function send(
-  connection: Connection,
+  { connection, turns }: ForwardingNode,
   { deadlineMs, isStream, message: question, metadata: ofCaller, path }: ForwardedRequest,
   {
     admission,
     sent,
     sink,
     signal,
-    turns,
   }: {
     readonly admission: Admission;
     readonly sent: NodeMetadata;
     readonly sink: ForwarderSink;
     readonly signal: AbortSignal;
-    readonly turns: AddressTurns;
   },
 ): Promise<'ended' | 'unanswered' | 'lost'> {
   return new Promise((resolve) => {

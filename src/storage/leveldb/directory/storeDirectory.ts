@@ -81,8 +81,8 @@ export const repairedOf = (path: string): string => `${path}.repaired`;
 /** A repair gives up where the store was opened meanwhile: hours of work may be lost. What a killed one left refuses nothing. */
 async function refuseUnderRepair(place: string): Promise<void> {
   const path = await realPlace(place);
-  if ((await namesIn(repairedOf(path))) !== undefined)
-    await runAlone('repair', path, () => Promise.resolve());
+  const copy = await stat(repairedOf(path)).catch(() => undefined);
+  if (copy !== undefined) await runAlone('repair', path, () => Promise.resolve());
 }
 
 /** A new store would hide that a command was killed. */
