@@ -145,7 +145,7 @@ export const maxLines = {
   'src/api': 9_793,
   'src/app': 6_993,
   'src/cli': 4_236,
-  'src/collections': 3_724,
+  'src/collections': 3_716,
   'src/config': 1_121,
   'src/devnet': 4_911,
   'src/finality': 2_466,
