@@ -144,7 +144,7 @@ export const maxLines = {
   'src/access': 5_520,
   'src/api': 9_797,
   'src/app': 7_009,
-  'src/cli': 4_224,
+  'src/cli': 4_222,
   'src/collections': 3_724,
   'src/config': 1_121,
   'src/devnet': 4_911,
@@ -155,9 +155,9 @@ export const maxLines = {
   'src/proof': 2_198,
   'src/ranges': 2_341,
   'src/runtime': 1_172,
-  'src/storage': 11_918,
+  'src/storage': 11_916,
   'src/main.ts': 261,
-  test: 60_317,
+  test: 60_316,
 };
 
 const packageHomes = {

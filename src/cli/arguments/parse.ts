@@ -167,11 +167,8 @@ function unknownFlag(flag: string, parser: Parser): OperatorError {
   const word = flag.replace(/^--?(?:no-)?/, '');
   if (flags.includes(flag)) return wrongUse(`${flag} takes no value: write --${word} or --no-${word}.`);
   const known = [...flags.filter((each) => !each.startsWith('--no-')), '--help'];
-  const close = suggestion(
-    word,
-    known.map((each) => each.slice('--'.length)),
-    (each) => `--${each}`,
-  );
+  const words = known.map((each) => each.slice('--'.length));
+  const close = suggestion(word, words, (each) => `--${each}`);
   const where = parser.parent === null ? '' : ` for ${parser.name()}`;
   return refusal(`Unknown flag ${named(flag)}${where}.${close}`, parser);
 }

@@ -129,8 +129,7 @@ async function checkRows(database: Session, task: HeightTask) {
   };
   const heights = async function* (): AsyncGenerator<StoredHeight, void> {
     for (const some of slicesOf(within(extent.allowed, range), HEIGHTS_AT_ONCE)) {
-      const stored = [...(await readStored(database, some))].sort(([left], [right]) => left - right);
-      for (const [height, { record, body }] of stored) yield { height, record, body };
+      yield* await readStored(database, some);
       await compareRows(some);
     }
   };
@@ -148,13 +147,13 @@ async function checkRows(database: Session, task: HeightTask) {
 
 /** `onSome` is told now and then how many are checked, and may throw, to stop. */
 async function checkScripts(database: Session, damages: DamageList, onSome: (count: number) => void) {
+  const text = `SELECT encode(hash, 'hex') AS hash, sha256(body) = hash AS "isSound" FROM flow_store.script
+    WHERE hash > decode($1, 'hex') ORDER BY script.hash LIMIT ${SCRIPTS_AT_ONCE}`;
+  const read = (above: string) =>
+    database.query<{ hash: string; isSound: boolean }>({ text, values: [above] });
   let count = 0;
   for (let last: string | undefined = ''; last !== undefined;) {
-    const { rows } = await database.query<{ hash: string; isSound: boolean }>({
-      text: `SELECT encode(hash, 'hex') AS hash, sha256(body) = hash AS "isSound" FROM flow_store.script
-        WHERE hash > decode($1, 'hex') ORDER BY script.hash LIMIT ${SCRIPTS_AT_ONCE}`,
-      values: [last],
-    });
+    const { rows } = await read(last);
     for (const { hash, isSound } of rows)
       if (!isSound) damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);
     last = rows[SCRIPTS_AT_ONCE - 1]?.hash;
