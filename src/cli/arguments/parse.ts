@@ -108,11 +108,9 @@ function addFlags(parser: Parser, table: Settings, group: string): void {
     const { usage: term, description } = flagHelp(key, setting);
     const flag = flagOf(key, setting);
     const isSwitch = setting.format.isSwitch === true;
+    const on = Object.assign(new Option(`--${flag}`, description), { flags: term });
     const options = isSwitch
-      ? [
-          Object.assign(new Option(`--${flag}`, description), { flags: term }),
-          new Option(`--no-${flag}`).hideHelp(),
-        ]
+      ? [on, new Option(`--no-${flag}`).hideHelp()]
       : [new Option(term, description).argParser(readValue(`--${flag}`, parser))];
     for (const option of options)
       parser.addOption(Object.assign(option.helpGroup(group), { attributeName: () => key }));
