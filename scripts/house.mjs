@@ -144,7 +144,7 @@ export const maxLines = {
   'src/access': 5_523,
   'src/api': 9_793,
   'src/app': 6_993,
-  'src/cli': 4_236,
+  'src/cli': 4_224,
   'src/collections': 3_716,
   'src/config': 1_121,
   'src/devnet': 4_911,
@@ -155,9 +155,9 @@ export const maxLines = {
   'src/proof': 2_198,
   'src/ranges': 2_341,
   'src/runtime': 1_172,
-  'src/storage': 11_938,
+  'src/storage': 11_915,
   'src/main.ts': 261,
-  test: 60_170,
+  test: 60_111,
 };
 
 const packageHomes = {

@@ -128,17 +128,13 @@ export class Cluster {
         WHERE height <= ${this.world.lastHeight}`,
     );
     const wanted = this.world.lastHeight + 1;
-    demand(
-      rows?.blocks === wanted && rows.heights === wanted,
-      `${rows?.blocks} rows of ${rows?.heights} blocks, not ${wanted}`,
-    );
+    const others = `${rows?.blocks} rows of ${rows?.heights} blocks, not ${wanted}`;
+    demand(rows?.blocks === wanted && rows.heights === wanted, others);
     demand((await this.openRanges()).length === 0, 'a range is open still');
     // Each reads all of it, and takes longer than most scenes.
     const [digest] = await Promise.all([this.world.digestOf(this.where()), this.command('verify')]);
-    demand(
-      digest === this.world.digest,
-      `the export differs from that of a straight run: ${digest}, ${this.world.digest}`,
-    );
+    const differs = `the export differs from that of a straight run: ${digest}, ${this.world.digest}`;
+    demand(digest === this.world.digest, differs);
   }
 
   async close(): Promise<void> {

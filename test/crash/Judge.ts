@@ -54,10 +54,8 @@ export class Judge {
     if (witness.watermark === undefined) return found;
     const { watermark } = found;
     demand(watermark !== undefined, `watermark ${witness.watermark} was reported, and there is no store`);
-    demand(
-      watermark >= witness.watermark,
-      `watermark ${witness.watermark} was reported, the store is at ${watermark}`,
-    );
+    const lost = `watermark ${witness.watermark} was reported, the store is at ${watermark}`;
+    demand(watermark >= witness.watermark, lost);
     for (const height of mayLie ? [] : witness.heights)
       demand(found.isDurable(height), `height ${height} was reported durable, and is lost`);
     return found;
@@ -98,10 +96,8 @@ export class Judge {
     for (let height = FIRST_HEIGHT; height <= LAST_HEIGHT; height += 1) {
       const isUnproven = store.unproven().some(({ from, to }) => from <= height && height <= to);
       const isProven = (await store.blockByHeight(height))?.block.proof !== undefined;
-      demand(
-        isProven !== isUnproven,
-        `block ${height} has ${isProven ? 'a' : 'no'} proof, and says otherwise`,
-      );
+      const wrong = `block ${height} has ${isProven ? 'a' : 'no'} proof, and says otherwise`;
+      demand(isProven !== isUnproven, wrong);
     }
   }
 

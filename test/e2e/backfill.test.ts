@@ -82,9 +82,8 @@ it('is planned on a store at rest, paused, resumed, cancelled, and told of', asy
       { id: 2, from: 100, to: 120, order: 'newest', state: 'paused', missingHeights: 21 },
     ],
   });
-  expect((await runCommand(['explain', '110', ...storeFlags(dataDir)])).stdout).toContain(
-    'is history that plan 2 fills in, once it is resumed',
-  );
+  const plannedWords = 'is history that plan 2 fills in, once it is resumed';
+  expect((await runCommand(['explain', '110', ...storeFlags(dataDir)])).stdout).toContain(plannedWords);
 
   // The stop height is reached already: the daemon fills what is planned, and ends.
   expect((await runDaemonHere(startArguments(devnet, dataDir, ...flags))).code).toBe(0);

@@ -87,11 +87,9 @@ it('because the password has changed, is asked again with that of the file', asy
   const environment = { PGPASSFILE: role.passwordFile, NODE_PG_FORCE_NATIVE: '1' };
   const daemon = await startDaemon(start('--store', role.url), environment);
   await daemon.reaches(HEAD);
-  await asAdmin(
-    url,
-    `ALTER ROLE rotated PASSWORD 'new-one';
-        SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'`,
-  );
+  const rotated = `ALTER ROLE rotated PASSWORD 'new-one';
+        SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'rotated'`;
+  await asAdmin(url, rotated);
   devnet.node.head.advance(1);
   await eventually(async () => {
     const reasons = JSON.stringify(await daemon.reasons());

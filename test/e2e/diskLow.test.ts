@@ -47,9 +47,8 @@ it('a disk that is nearly full pauses the live range and history alike, says so 
   expect(paused.value('latest_indexed_height'), 'nothing is written').toBe(LOW);
   const reasons = await daemon.reasons();
   const reason = reasons.find(({ code }) => code === 'disk_low');
-  expect(reason?.message).toMatch(
-    /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/,
-  );
+  const pausedWords = /^indexing is paused: \d+ MiB are free on the disk of .*, and \d+ MiB are needed/;
+  expect(reason?.message).toMatch(pausedWords);
   expect(reasons.map(({ code }) => code).filter((code) => code !== 'behind')).toEqual(['disk_low']);
   const status = await daemon.status();
   expect(status.backfill.ranges[0]?.waitingFor?.message).toContain('indexing is paused');

@@ -234,9 +234,8 @@ describe('a file of metadata that cannot be used', () => {
     const { code, stderr } = await runDaemonHere(['start', ...args]);
     expect([code, stderr]).toEqual([78, expect.stringContaining('every user of this machine may change it')]);
     chmodSync(file, 0o644);
-    expect((await runCommand(['doctor', ...args])).stdout).toContain(
-      'is open to other users of this machine (mode 644)',
-    );
+    const openWords = 'is open to other users of this machine (mode 644)';
+    expect((await runCommand(['doctor', ...args])).stdout).toContain(openWords);
   });
 });
 

@@ -31,10 +31,8 @@ it('indexes, answers, never tells a password, and is served by every command', a
   const block = await daemon.api('/v1/blocks?height=30&expand=payload');
   expect(block.status).toBe(200);
   expect((await daemon.health('/readyz')).status).toBe(200);
-  const first = await asAdmin(
-    url,
-    `SELECT encode(id, 'hex') AS id, encode(payer, 'hex') AS payer FROM flow.transaction LIMIT 1`,
-  );
+  const one = `SELECT encode(id, 'hex') AS id, encode(payer, 'hex') AS payer FROM flow.transaction LIMIT 1`;
+  const first = await asAdmin(url, one);
   const { id, payer } = first.rows[0] as { id: string; payer: string };
   expect((await daemon.api(`/v1/transactions/${id}`)).status).toBe(200);
   const account = await daemon.api(`/accounts/${payer}/transactions`);
@@ -96,12 +94,10 @@ it('is repaired: damaged heights become holes, which it fills in again, and noth
   const isLed = refused(74, 'Stop all processes with the role live first');
   expect(await run('repair', '--yes')).toMatchObject(isLed);
   await daemon.program.stop();
-  await asAdmin(
-    url,
-    `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height IN (SELECT min(height) FROM flow_store.body WHERE height > 9);
+  const damage = `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height IN (SELECT min(height) FROM flow_store.body WHERE height > 9);
        DELETE FROM flow_store.block WHERE height BETWEEN 30 AND 32;
-       DELETE FROM flow_store.transaction WHERE height > 39`,
-  );
+       DELETE FROM flow_store.transaction WHERE height > 39`;
+  await asAdmin(url, damage);
   const [, damaged] = /height (\d+) \(block\)/.exec((await run('verify')).stdout) ?? [];
   expect(Number(damaged)).toBeGreaterThan(9);
   const plan = /^Can be kept: heights 0 to .* and 33 to 59\. Lost below that: 4 heights/;

@@ -43,9 +43,8 @@ it('follows the tip, and ends with the npm that runs it, although npm ends only 
   expect(second.output()).toMatch(/^A quickstart runs already/);
   await quickstart.program.sees(/Following the tip/);
   expect(quickstart.output()).not.toContain('\x1b');
-  expect(quickstart.output()).toContain(
-    'Ignoring FCI_API_TOKENS_FILE, FCI_STOP_HEIGHT from the environment.',
-  );
+  const ignored = 'Ignoring FCI_API_TOKENS_FILE, FCI_STOP_HEIGHT from the environment.';
+  expect(quickstart.output()).toContain(ignored);
   const [, url = ''] = await quickstart.program.sees(/status\s+(http:\S+)\s/);
   const heightOf = async (): Promise<number> => {
     const body = (await (await fetch(url)).json()) as { readonly latestIndexed: number };

@@ -20,10 +20,8 @@ it('see what it has, however far the index is, and are told when it is away, whi
   // A replica that has stood still since.
   const replica = new URL(url);
   replica.pathname += '_copy';
-  await asAdmin(
-    postgresOf(url),
-    `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`,
-  );
+  const copied = `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`;
+  await asAdmin(postgresOf(url), copied);
   const way = await postgres.faultsBefore(replica.href);
   const daemon = await start('--api-store', way.url, '--ready-max-lag', '4');
   atEnd(async () => {
@@ -37,10 +35,9 @@ it('see what it has, however far the index is, and are told when it is away, whi
   expect((await daemon.api('/status')).body).toMatchObject({ latestIndexed: 40, lag: 5 });
   expect((await daemon.reason('behind')).message).toContain('api.store, which has come only to 40');
   // What it says of itself counts.
-  await asAdmin(
-    replica.href,
-    'UPDATE flow_store.coverage SET to_height = 39; UPDATE flow_store.store SET commits = commits + 1',
-  );
+  const behind =
+    'UPDATE flow_store.coverage SET to_height = 39; UPDATE flow_store.store SET commits = commits + 1';
+  await asAdmin(replica.href, behind);
   await daemon.statusUntil(({ latestIndexed }) => latestIndexed === 39);
   expect((await daemon.api('/v1/blocks?height=40')).status).toBe(404);
   const readable = async () => (await daemon.api('/v1/blocks?height=39')).status;

@@ -200,14 +200,12 @@ it('are the same in CSV, in flat lines of JSON and in Parquet', async () => {
 
 it('are the same in SQL, but for what its tables do not hold', async () => {
   const { store, url } = await postgres.filled(FIRST, blocks);
-  const { rows } = await asAdmin(
-    url,
-    `SELECT t.height, collection_index, transaction_index, encode(t.id, 'hex') AS id, encode(b.id, 'hex') AS block_id,
+  const everything = `SELECT t.height, collection_index, transaction_index, encode(t.id, 'hex') AS id, encode(b.id, 'hex') AS block_id,
          (extract(epoch FROM b.time) * 1000000)::bigint AS micros, encode(payer, 'hex') AS payer, encode(proposer, 'hex') AS proposer,
          proposer_key AS key_index, sequence_number, authorizers::text AS authorizers, encode(reference_block_id, 'hex') AS reference_block_id,
          gas_limit, encode(s.body, 'hex') AS script, encode(s.hash, 'hex') AS script_sha256
-       FROM flow.transaction t JOIN flow.block b USING (height) JOIN flow.script s ON s.hash = t.script_hash`,
-  );
+       FROM flow.transaction t JOIN flow.block b USING (height) JOIN flow.script s ON s.hash = t.script_hash`;
+  const { rows } = await asAdmin(url, everything);
   const found = (rows as Record<string, unknown>[]).map((row) => ({
     place: placeOf(row),
     ...Object.fromEntries(Object.entries(row).map(([name, value]) => [name, String(value)])),
@@ -224,10 +222,8 @@ it('are the same in SQL, but for what its tables do not hold', async () => {
     },
   );
   expect(found.sort(byPlace)).toEqual(wanted);
-  const odd = await asAdmin(
-    url,
-    `SELECT count(*) FILTER (WHERE time IS NULL)::int AS none, count(*) FILTER (WHERE time = '0001-01-01 00:00:00Z')::int AS zero FROM flow.block`,
-  );
+  const withoutTime = `SELECT count(*) FILTER (WHERE time IS NULL)::int AS none, count(*) FILTER (WHERE time = '0001-01-01 00:00:00Z')::int AS zero FROM flow.block`;
+  const odd = await asAdmin(url, withoutTime);
   const zeros = blocks.filter(
     ({ block }) => nanosOf(decodeBlock(block.encoded).timestamp ?? NO_TIME) === nanosOf(NO_TIME),
   );
@@ -236,11 +232,9 @@ it('are the same in SQL, but for what its tables do not hold', async () => {
   // As older builds wrote them: still sound. A time that is lost is not.
   await store.close();
   const verify = () => runInProcess(['verify', '--network', 'devnet', '--store', url]);
-  await asAdmin(
-    url,
-    `UPDATE flow_store.block SET time = NULL WHERE time = '0001-01-01 00:00:00Z';
-       UPDATE flow_store.transaction SET reference_block_id = substr(reference_block_id, 1, 20) WHERE reference_block_id = '\\x${'cd'.repeat(20)}${'00'.repeat(12)}'`,
-  );
+  const asBefore = `UPDATE flow_store.block SET time = NULL WHERE time = '0001-01-01 00:00:00Z';
+       UPDATE flow_store.transaction SET reference_block_id = substr(reference_block_id, 1, 20) WHERE reference_block_id = '\\x${'cd'.repeat(20)}${'00'.repeat(12)}'`;
+  await asAdmin(url, asBefore);
   expect(await verify()).toMatchObject({ exit: 'done' });
   await asAdmin(url, `UPDATE flow_store.block SET time = NULL WHERE height = ${FIRST}`);
   expect(await verify()).toMatchObject({ exit: 'damage' });

@@ -108,11 +108,9 @@ function addFlags(parser: Parser, table: Settings, group: string): void {
     const { usage: term, description } = flagHelp(key, setting);
     const flag = flagOf(key, setting);
     const isSwitch = setting.format.isSwitch === true;
+    const on = Object.assign(new Option(`--${flag}`, description), { flags: term });
     const options = isSwitch
-      ? [
-          Object.assign(new Option(`--${flag}`, description), { flags: term }),
-          new Option(`--no-${flag}`).hideHelp(),
-        ]
+      ? [on, new Option(`--no-${flag}`).hideHelp()]
       : [new Option(term, description).argParser(readValue(`--${flag}`, parser))];
     for (const option of options)
       parser.addOption(Object.assign(option.helpGroup(group), { attributeName: () => key }));
@@ -167,11 +165,8 @@ function unknownFlag(flag: string, parser: Parser): OperatorError {
   const word = flag.replace(/^--?(?:no-)?/, '');
   if (flags.includes(flag)) return wrongUse(`${flag} takes no value: write --${word} or --no-${word}.`);
   const known = [...flags.filter((each) => !each.startsWith('--no-')), '--help'];
-  const close = suggestion(
-    word,
-    known.map((each) => each.slice('--'.length)),
-    (each) => `--${each}`,
-  );
+  const words = known.map((each) => each.slice('--'.length));
+  const close = suggestion(word, words, (each) => `--${each}`);
   const where = parser.parent === null ? '' : ` for ${parser.name()}`;
   return refusal(`Unknown flag ${named(flag)}${where}.${close}`, parser);
 }

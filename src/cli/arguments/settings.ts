@@ -44,11 +44,8 @@ export function checkEndpoints(loaded: LoadedConfig): LoadedConfig {
       endpoints.forEach(parseEndpoint);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
-      throw new OperatorError(
-        exitFor(loaded, key),
-        `Wrong value for ${places[key] ?? key}: ${error.message}`,
-        { cause: error },
-      );
+      const message = `Wrong value for ${places[key] ?? key}: ${error.message}`;
+      throw new OperatorError(exitFor(loaded, key), message, { cause: error });
     }
   }
   const clash = clashOfPorts(config);

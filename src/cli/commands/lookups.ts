@@ -63,15 +63,11 @@ export const explain: Run<typeof explainFlags> = async (invocation, terminal) =>
   const document = await documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, async (store, range) => {
     const { plannedHeightOf } = await loadStores();
     const planned = (height: number) => plannedHeightOf(store, height);
-    return explainDocument(
-      store,
-      key,
-      workOfStore(store, () => range, planned),
-    );
+    const work = workOfStore(store, () => range, planned);
+    return explainDocument(store, key, work);
   });
-  terminal.out(
-    json ? JSON.stringify(document, undefined, 2) + '\n' : renderExplanation(document, systemClock.now()),
-  );
+  const text = JSON.stringify(document, undefined, 2) + '\n';
+  terminal.out(json ? text : renderExplanation(document, systemClock.now()));
   return document.stage === 'unknown_id' ? 'not_found' : 'done';
 };
 

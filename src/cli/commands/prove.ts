@@ -22,11 +22,10 @@ export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   const document = `${JSON.stringify(await documentOf(loaded, key, String(to ?? '')))}\n`;
   const verdict = checkDocument(document, undefined, await verifierFor(document));
   // A store knows no proven height: the newest certificates in it may not be those of the consensus nodes.
-  if (!verdict.ok)
-    throw new OperatorError(
-      'not_found',
-      `No certificate that is stored proves it: ${verdict.reason}. Name in --to a block whose ID the reader trusts, or try again when there are more blocks; "verify" checks the store.`,
-    );
+  if (!verdict.ok) {
+    const message = `No certificate that is stored proves it: ${verdict.reason}. Name in --to a block whose ID the reader trusts, or try again when there are more blocks; "verify" checks the store.`;
+    throw new OperatorError('not_found', message);
+  }
   if (output === null) terminal.out(document);
   else await explained(output, () => writeWhole(output, document));
   return 'done';

@@ -1,7 +1,7 @@
 import type { Transform } from 'node:stream';
 import * as zlib from 'node:zlib';
-import { OperatorError } from '../../runtime/index.js';
 import type { Compression } from '../arguments/flags.js';
+import { wrongUse } from '../command.js';
 
 /** Measured on lines of JSON: level 6 takes twice as long for a twentieth fewer bytes. */
 export const GZIP_LEVEL = 3;
@@ -19,8 +19,7 @@ const { createZstdCompress, zstdCompressSync }: Zstd = zlib as object;
 /** Expected errors: OperatorError `usage` where this Node.js cannot do it. */
 export function checkCompression(compression: Compression): void {
   if (compression !== 'zstd' || createZstdCompress !== undefined) return;
-  throw new OperatorError(
-    'usage',
+  throw wrongUse(
     `--compress zstd needs Node.js 22.15 or newer; this is ${process.version}. Use --compress gzip instead.`,
   );
 }

@@ -232,11 +232,8 @@ export async function checkSame(
 ): Promise<void> {
   const [found] = await source.page({ from: height, to: height });
   if (found?.block.id === id) return;
-  throw new OperatorError(
-    'foreign',
-    `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, ` +
-      'or was rewound. Begin a new export.',
-  );
+  const message = `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, or was rewound. Begin a new export.`;
+  throw new OperatorError('foreign', message);
 }
 
 /** Expected errors: OperatorError `usage` when what is written goes beyond `--to` already. */

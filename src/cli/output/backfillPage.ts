@@ -19,11 +19,18 @@ export function renderBackfill(backfill: BackfillStatus): string {
   return `${lines.join('\n')}\n`;
 }
 
-export function backfillLine({ missingHeights, rate, eta, heldBack }: BackfillStatus): string {
-  const left = eta === null ? 'unknown' : formatDuration(eta);
+export function backfillLine({ missingHeights, rate, eta, heldBack, ranges }: BackfillStatus): string {
   const slower = heldBack === null ? '' : `; held back: ${heldBack.message}`;
-  return `${formatCount(missingHeights)} heights to go, ${formatRate(rate)}, ETA ${left}${slower}`;
+  const pace = ranges.some(isElsewhere) && rate === 0 ? '' : `, ${paceOf({ rate, eta })}`;
+  return `${formatCount(missingHeights)} heights to go${pace}${slower}`;
 }
+
+const paceOf = ({ rate, eta }: Pick<BackfillStatus, 'rate' | 'eta'>): string =>
+  `${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
+
+/** The pace of a range that another process works on is not known here. */
+const isElsewhere = ({ rate, state, waitingFor }: BackfillRangeStatus): boolean =>
+  state === 'running' && rate === 0 && waitingFor === null;
 
 /** How far all of it is, with the ranges that were begun, in one line. */
 export function rangesLine(backfill: BackfillStatus): string {
@@ -45,10 +52,8 @@ export function rangeLine(range: BackfillRangeStatus): string {
   const head = `range ${span(range)}: ${state}, ${percentOf(range)}`;
   if (waitingFor !== null)
     return `${head}: ${waitingFor.message} (for ${formatDuration(waitingFor.ageSeconds)})`;
-  // The pace of a range that another process works on is not known here.
-  if (state === 'running' && rate === 0) return head;
-  if (state === 'running')
-    return `${head}, ${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
+  if (isElsewhere(range)) return head;
+  if (state === 'running') return `${head}, ${paceOf({ rate, eta })}`;
   if (failures === 0) return head;
   const again = state === 'disputed' ? '; "backfill redrive" runs it again' : '';
   return `${head}, failed ${failures} times: ${reason ?? 'reason unknown'}${again}`;

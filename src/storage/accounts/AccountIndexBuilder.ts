@@ -83,9 +83,7 @@ export class AccountIndexBuilder {
 
   #log(message: string): void {
     const { coverage } = this.progress();
-    this.#deps.logger.info(
-      { coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights },
-      message,
-    );
+    const fields = { coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights };
+    this.#deps.logger.info(fields, message);
   }
 }

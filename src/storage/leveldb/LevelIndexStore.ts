@@ -99,11 +99,8 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     const database = await openDatabase(path, { ...options, create: isNew });
     try {
       const details = await droppedAtOpen(path);
-      if (details.length > 0)
-        logger.warn(
-          { path, details },
-          'the write-ahead log was damaged: what could not be read has been dropped',
-        );
+      const what = 'the write-ahead log was damaged: what could not be read has been dropped';
+      if (details.length > 0) logger.warn({ path, details }, what);
       const store = await LevelIndexStore.over(database, options, dependencies);
       await store.#keepNote(path);
       return store;
@@ -126,18 +123,16 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     const { clock, logger } = dependencies;
     const startedAtMs = clock.monotonic();
     const book = await loadStore(database, options, logger);
-    logger.info(
-      {
-        path,
-        latestIndexedHeight: book?.live.latestBlock?.height,
-        blocksAboveWatermark: book?.live.above.size,
-        ...(book === undefined || book.published.length + book.open.length === 0
-          ? {}
-          : { ranges: coverageOfBook(book).length, openRanges: book.open.length }),
-        durationMs: Math.round(clock.monotonic() - startedAtMs),
-      },
-      'store opened',
-    );
+    const facts = {
+      path,
+      latestIndexedHeight: book?.live.latestBlock?.height,
+      blocksAboveWatermark: book?.live.above.size,
+      ...(book === undefined || book.published.length + book.open.length === 0
+        ? {}
+        : { ranges: coverageOfBook(book).length, openRanges: book.open.length }),
+      durationMs: Math.round(clock.monotonic() - startedAtMs),
+    };
+    logger.info(facts, 'store opened');
     const store = new LevelIndexStore(database, book, accounts, dependencies);
     await store.ranges.finishRemovals();
     return store;

@@ -45,10 +45,8 @@ export abstract class BookStore extends RecordReader {
       const hasLatest = latestBlock !== undefined || latestIndexedHeight < meta.firstHeight;
       const height = hasLatest ? latestIndexedHeight + 1 : latestIndexedHeight;
       const fields = { height, damage: damage.damage };
-      this.#dependencies.logger.warn(
-        fields,
-        'a stored height is damaged: it and those above it are fetched again',
-      );
+      const what = 'a stored height is damaged: it and those above it are fetched again';
+      this.#dependencies.logger.warn(fields, what);
       await this.rewind(height - 1);
     }
   }
@@ -59,8 +57,7 @@ export abstract class BookStore extends RecordReader {
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.end();
-    return this.#closing;
+    return (this.#closing ??= this.end());
   }
 
   initialised(): StoreBook {

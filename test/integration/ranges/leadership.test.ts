@@ -98,10 +98,8 @@ it('one leads, and each is known by its beats', () =>
       const lock = await lockHeld(url, `SELECT FROM flow_store.worker WHERE id = '${two.worker}' FOR UPDATE`);
       late.ms = 60_000;
       for (let rounds = 0; rounds < 3; rounds += 1) {
-        await asAdmin(
-          url,
-          "UPDATE flow_jobs.job SET state = 'created', start_after = now() + interval '1 h'",
-        );
+        const later = "UPDATE flow_jobs.job SET state = 'created', start_after = now() + interval '1 h'";
+        await asAdmin(url, later);
         const isFreed = 'SELECT FROM flow_jobs.job WHERE start_after <= now()';
         await until(async () => (await asAdmin(url, isFreed)).rowCount === 1);
       }

@@ -15,10 +15,8 @@ const countOf = (url: string, table: string) => countIn(url, `flow_store.${table
 
 it('refuses rows that are there already, though the queue and the fence would let them pass', async () => {
   const { store, url } = await begun();
-  await asAdmin(
-    url,
-    `INSERT INTO flow_store.body SELECT 11, chunk, value FROM flow_store.body WHERE height = 10`,
-  );
+  const row = `INSERT INTO flow_store.body SELECT 11, chunk, value FROM flow_store.body WHERE height = 10`;
+  await asAdmin(url, row);
   await expect(store.commit(batchOf(at(11)))).rejects.toMatchObject({ kind: 'corrupt' });
   expect(await countOf(url, 'block')).toBe(1);
 });
@@ -137,11 +135,9 @@ it('takes for damage only what is not there and ought to be, whatever others hav
   await store.commit(batchOf(at(11), at(12)));
   // It learns nothing of what comes later, as one that has not heard of it yet.
   const reader = await postgres.open(url, { isReadOnly: true, create: false });
-  await asAdmin(
-    url,
-    `DELETE FROM flow_store.block WHERE height >= 11;
-        UPDATE flow_store.coverage SET to_height = 11`,
-  );
+  const removed = `DELETE FROM flow_store.block WHERE height >= 11;
+        UPDATE flow_store.coverage SET to_height = 11`;
+  await asAdmin(url, removed);
   expect(reader.coverage()).toEqual([{ from: 10, to: 12 }]);
   expect(await reader.blockByHeight(12)).toBeUndefined();
   await expect(reader.blockByHeight(11)).rejects.toMatchObject({ kind: 'corrupt' });

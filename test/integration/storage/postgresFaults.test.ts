@@ -288,11 +288,9 @@ it('does not count as written where the server has undone it', async () => {
 
 it('is not believed where a trigger drops rows: nothing is committed, and it waits until the trigger is gone', async () => {
   const { store, url } = await filled(10, [at(10)]);
-  await asAdmin(
-    url,
-    `CREATE FUNCTION public.dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-       CREATE TRIGGER dropping BEFORE INSERT ON flow_store.body FOR EACH ROW EXECUTE FUNCTION public.dropped()`,
-  );
+  const trigger = `CREATE FUNCTION public.dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+       CREATE TRIGGER dropping BEFORE INSERT ON flow_store.body FOR EACH ROW EXECUTE FUNCTION public.dropped()`;
+  await asAdmin(url, trigger);
   const written = store.commit(batchOf(at(11)));
   await until(() => store.trouble()?.includes('copy_body has kept 0 of 1 rows') === true);
   expect(store.trouble()).toContain('A trigger of that table in flow_store drops rows: remove it.');

@@ -97,10 +97,8 @@ describe('a store on PostgreSQL that several processes have', () => {
     const server = new URL('/postgres', url).href;
     const alone = async (...statements: readonly string[]) => {
       await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS false`);
-      await asAdmin(
-        server,
-        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`,
-      );
+      const cut = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '${name}'`;
+      await asAdmin(server, cut);
       for (const statement of statements) await asAdmin(server, statement);
       await asAdmin(server, `ALTER DATABASE ${name} ALLOW_CONNECTIONS true`);
     };
@@ -270,11 +268,9 @@ describe('ranges of a store on PostgreSQL', () => {
     const { store, url } = await begun();
     const run = await store.ranges.run(range(10, 19));
     await run.commit(batchOf(...blocks(10, 13)));
-    await asAdmin(
-      url,
-      `INSERT INTO flow_store.body SELECT 30, 1, value FROM flow_store.body WHERE height = 30;
-         DELETE FROM flow_store.block WHERE height = 11`,
-    );
+    const damage = `INSERT INTO flow_store.body SELECT 30, 1, value FROM flow_store.body WHERE height = 30;
+         DELETE FROM flow_store.block WHERE height = 11`;
+    await asAdmin(url, damage);
     const { damages } = await postgres.verified(url);
     expect(damages.map(({ message }) => message)).toEqual([
       'height 11 has no block record',

@@ -59,11 +59,9 @@ it('the rows of transactions say what the transactions say, however those are en
   await store.commit(batchOf(...odd.slice(1)));
   const counts = { transactions: all.length + 1, collections: 3 };
   expect(await postgres.verified(url)).toMatchObject({ damages: [], ...counts });
-  const rows = await rowsOf(
-    url,
-    `SELECT gas_limit, sequence_number, proposer_key, encode(payer, 'hex') AS payer FROM flow.transaction
-        ORDER BY height, collection_index, transaction_index`,
-  );
+  const numbers = `SELECT gas_limit, sequence_number, proposer_key, encode(payer, 'hex') AS payer FROM flow.transaction
+        ORDER BY height, collection_index, transaction_index`;
+  const rows = await rowsOf(url, numbers);
   expect(rows[2]).toEqual({
     ...{ gas_limit: String(MAX_UINT64), sequence_number: String(MAX_UINT64) },
     ...{ proposer_key: String(0xffff_ffff), payer: alice.toString('hex') },
@@ -80,23 +78,19 @@ it('the queries of docs/postgresql.md are ten, and answer from what is covered',
   const more = queriesOf(pageAt('data-guide.md'));
   expect(more).toHaveLength(2);
   for (const sql of more) await rowsOf(url, sql);
-  const shown = await rowsOf(
-    url,
-    `SELECT (SELECT max(height) FROM flow.block)::integer AS block, (SELECT count(*) FROM flow.transaction)::integer AS
+  const highest = `SELECT (SELECT max(height) FROM flow.block)::integer AS block, (SELECT count(*) FROM flow.transaction)::integer AS
         transactions, (SELECT max(height) FROM flow.collection)::integer AS collection,
-        (SELECT max(height) FROM flow.account_transaction)::integer AS account`,
-  );
+        (SELECT max(height) FROM flow.account_transaction)::integer AS account`;
+  const shown = await rowsOf(url, highest);
   expect(shown).toEqual([{ block: 14, transactions: 10, collection: 14, account: 14 }]);
 });
 
 it('the queries of docs/postgresql.md name every column that the page says there is', async () => {
   const { url } = await postgres.home();
   await postgres.open(url);
-  const views = await rowsOf(
-    url,
-    `SELECT table_name AS view, array_agg(column_name::text) AS columns FROM information_schema.columns
-        WHERE table_schema = 'flow' GROUP BY table_name`,
-  );
+  const columnsOfViews = `SELECT table_name AS view, array_agg(column_name::text) AS columns FROM information_schema.columns
+        WHERE table_schema = 'flow' GROUP BY table_name`;
+  const views = await rowsOf(url, columnsOfViews);
   expect(views).toHaveLength(7);
   for (const { view, columns } of views as { readonly view: string; readonly columns: string[] }[]) {
     const line = page.split('\n').find((each) => each.startsWith(`| \`flow.${view}\``)) ?? '';

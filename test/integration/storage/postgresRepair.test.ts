@@ -116,16 +116,15 @@ describe('a store on PostgreSQL that is damaged', () => {
     const { url } = await filled();
     const bodies = 'SELECT int4send(n) AS body FROM generate_series(1, 2500) AS n';
     await asAdmin(url, `INSERT INTO flow_store.script SELECT sha256(body), body FROM (${bodies}) AS made`);
-    const told: string[] = [];
     const ending = new AbortController();
+    let steps = 0;
     const onProgress = ({ phase }: { readonly phase: string }) => {
-      if (phase === 'pointers') ending.abort(new Error(phase));
-      told.push(phase);
+      if (phase === 'pointers' && (steps += 1) === 5) ending.abort(new Error('told'));
     };
     expect((await postgres.verified(url, {}, { onProgress })).damages).toEqual([]);
-    expect(told.filter((phase) => phase === 'pointers')).toHaveLength(2);
-    const verifying = postgres.verified(url, { from: undefined }, { onProgress, signal: ending.signal });
-    await expect(verifying).rejects.toThrow('pointers');
+    const verifying = postgres.verified(url, {}, { onProgress, signal: ending.signal });
+    await expect(verifying).rejects.toThrow('told');
+    expect(steps).toBe(5);
   });
 
   it('goes on below the heights that are lost at its end, and at its beginning', async () => {
@@ -219,11 +218,9 @@ describe('a damaged height in a database', () => {
   it('has its views again at the next start, where they were dropped, but for those that others changed', async () => {
     const { store, url } = await filled();
     await store.close();
-    await asAdmin(
-      url,
-      `CREATE OR REPLACE VIEW flow.spork AS SELECT *, 1 AS mine FROM flow_store.spork;
-       DROP VIEW flow.block, flow.script`,
-    );
+    const dropped = `CREATE OR REPLACE VIEW flow.spork AS SELECT *, 1 AS mine FROM flow_store.spork;
+       DROP VIEW flow.block, flow.script`;
+    await asAdmin(url, dropped);
     await (await postgres.open(url)).close();
     expect(await countIn(url, 'flow.block WHERE height = 30')).toBe(1);
     expect(await rowsOf(url, 'SELECT mine FROM flow.spork')).toEqual([{ mine: 1 }]);
@@ -239,10 +236,9 @@ describe('a damaged height in a database', () => {
       AND NOT EXISTS (SELECT FROM pg_index JOIN pg_attribute ON attrelid = indrelid AND attnum = indkey[0]
         WHERE indrelid = pg_class.oid AND attname = 'height')`;
     expect(await rowsOf(url, slow), 'without an index by height').toEqual([]);
-    await asAdmin(
-      url,
-      'ALTER TABLE flow_store.plan DROP COLUMN heals; DROP INDEX flow_store.account_transaction_height',
-    );
+    const asEarlier =
+      'ALTER TABLE flow_store.plan DROP COLUMN heals; DROP INDEX flow_store.account_transaction_height';
+    await asAdmin(url, asEarlier);
     expect((await postgres.open(url, { isReadOnly: true, create: false })).healing()).toEqual([]);
     const again = await postgres.open(url);
     await again.heal([{ from: 30, to: 31 }]);

@@ -350,12 +350,8 @@ describe('a backup', () => {
     await mkdir(to);
     await backup(path, to);
     expect(await rawEntries(to)).toEqual(await rawEntries(path));
-    await expect(backup(path, to)).rejects.toMatchObject(
-      fault(
-        'not_a_store',
-        'is not empty, and a backup never replaces anything. Name a directory that does not',
-      ),
-    );
+    const refused = 'is not empty, and a backup never replaces anything. Name a directory that does not';
+    await expect(backup(path, to)).rejects.toMatchObject(fault('not_a_store', refused));
   });
 
   it('shares its tables with the store on one file system, and has its own on another', async () => {

@@ -287,9 +287,8 @@ describe('the lowest missing height, held up', () => {
     state.wrong = { database: { trouble: undefined } };
     // It is back, and has yet to write what it was given before.
     expect(await codes(7_000)).toEqual([]);
-    expect(diagnosis.waitingFor()?.message).toBe(
-      'the database has been writing one batch for 16 s; height 1001 waits for it',
-    );
+    const slow = 'the database has been writing one batch for 16 s; height 1001 waits for it';
+    expect(diagnosis.waitingFor()?.message).toBe(slow);
     expect(await told(1_000)).toEqual([
       'store_stalled: the database has been writing one batch for 8 s; its pg_stat_activity shows what it waits for',
     ]);

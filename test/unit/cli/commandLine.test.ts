@@ -145,11 +145,10 @@ it('start that is told to end before it has begun ends in good order, and does n
 });
 
 it('a reload takes no setting from a configuration of another network', () => {
-  const at = (network: string) =>
-    loadConfig(
-      { file: undefined, environment: {}, flags: new Map([['network', [network]]]) },
-      { isTerminal: false },
-    );
+  const at = (network: string) => {
+    const flags = new Map([['network', [network]]]);
+    return loadConfig({ file: undefined, environment: {}, flags }, { isTerminal: false });
+  };
   const [fatal, setLevel] = [() => undefined, () => undefined];
   const logger = Object.assign(new RecordingLogger(), { fatal, setLevel });
   let reload = (): void => undefined;

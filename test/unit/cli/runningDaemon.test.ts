@@ -50,7 +50,7 @@ it('is not whoever listens at the address of one that crashed', async () => {
 it('takes commands through the socket beside its record, though from here neither its process nor its path is seen', async () => {
   const dataDir = dataDirectory('contained', 1, { pid: 2 ** 22, control: '/elsewhere/control.sock' });
   const answers = ['{"done":{}}\n'];
-  const server = createServer((socket) => socket.once('data', () => socket.end(answers.pop())));
+  const server = createServer((socket) => socket.once('data', () => socket.end(answers.pop() ?? '')));
   atEnd(() => void server.close());
   await once(server.listen(join(dataDir, 'control.sock')), 'listening');
   const { out } = await run('backfill', 'pause', '--data-dir', dataDir);

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { runCommandLine, type Terminal } from '../../../src/cli/index.js';
 import { eventually, recordingTerminal, runInProcess, ServedChain, smallChain } from '../../support/index.js';
+import { renderBackfill } from '../../../src/cli/output/backfillPage.js';
 
 const served = (): Promise<ServedChain> => ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
 
@@ -62,7 +63,8 @@ it('tells in each line how far history and its ranges are', async () => {
   expect(await watch.ended).toBe('done');
   const { out } = await runInProcess(['status', '--api-port', String(chain.port)]);
   expect(out).toContain('range 4,000 to 4,999: running, 25%, 25.0/s, ETA 30s\n');
-  // Another process works on it.
+  // Another process works on it, as on all others here.
+  expect(renderBackfill({ ...backfill, rate: 0, eta: null })).toContain('7,500 heights to go\nplan 1');
   expect(out).toContain('range 5,000 to 5,999: running, 25%\n');
 });
 

@@ -139,9 +139,8 @@ it('refusing: refuses a body of another id, counts it, sets the liar aside and a
   await clock.advance(250);
   expect(sink.ids).toEqual([one.id]);
   expect(nodes.faults()).toEqual(['a:9000 lied']);
-  expect(
-    await counted(metrics, 'invalid_collections_total', { source: 'requester', reason: 'id_mismatch' }),
-  ).toBe(1);
+  const lies = { source: 'requester', reason: 'id_mismatch' };
+  expect(await counted(metrics, 'invalid_collections_total', lies)).toBe(1);
 });
 
 it('refusing: counts answers that cannot be read or are too large', async () => {

@@ -124,7 +124,6 @@ it('a damaged write-ahead log in its last batch is cut short by the database, an
   await writeFile(join(path, log), bytes);
   const logger = new RecordingLogger();
   await open(path, {}, logger);
-  expect(logger.messages()).toContain(
-    'the write-ahead log was damaged: what could not be read has been dropped',
-  );
+  const damaged = 'the write-ahead log was damaged: what could not be read has been dropped';
+  expect(logger.messages()).toContain(damaged);
 });

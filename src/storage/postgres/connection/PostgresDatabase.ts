@@ -16,6 +16,8 @@ const IDLE_TRANSACTION_MS = 20_000;
 const RETRY = { minMs: 100, maxMs: 5_000 };
 /** For so long even those ask again who do not wait: a server that has ended its sessions takes new ones at once. */
 export const MOMENT_MS = 1_000;
+/** The codes with which a server ends a session: idle, or told to. */
+const ENDED = /^(?:25P0[34]|57P0[125])$/;
 
 const BEGIN: Step = { name: 'begin', text: 'BEGIN' };
 const BEGIN_SNAPSHOT: Step = {
@@ -143,7 +145,6 @@ export class PostgresDatabase implements Session {
   async persist<T>(action: () => Promise<T>, untilMs?: number): Promise<T> {
     const caller = Symbol('persist');
     const lastMs = untilMs ?? this.#clock.monotonic() + this.#patienceMs;
-    let refusedMs = -Infinity;
     /** Who has the trouble, if not this one: the queue whose statements are in a transaction of this one. */
     let owner: PostgresDatabase | undefined;
     try {
@@ -154,10 +155,9 @@ export class PostgresDatabase implements Session {
           (owner ?? this).#recovered(caller);
           return result;
         } catch (error) {
-          const nowMs = this.#clock.monotonic();
-          // What a process that stands still does not answer, the server ends.
-          if (attempt === 0 && error instanceof DatabaseFault && error.code !== undefined) refusedMs = nowMs;
-          const isOver = nowMs + delayMs > Math.max(lastMs, refusedMs + MOMENT_MS);
+          // What a process that stood still has not answered: a new session will do, however late it is.
+          const isEnded = attempt === 0 && error instanceof DatabaseFault && ENDED.test(error.code ?? '');
+          const isOver = !isEnded && this.#clock.monotonic() + delayMs > lastMs;
           if (!(error instanceof DatabaseFault) || isOver || this.#closing.signal.aborted) throw error;
           const has = error.owner instanceof PostgresDatabase ? error.owner : undefined;
           if (has !== owner) (owner ?? this).#waiting.delete(caller);

@@ -5,6 +5,7 @@ import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import { joined, without, type HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, Statement } from '../connection/Session.js';
+import type { StoredHeight } from '../../verify/checkHeights.js';
 import { DATA_TABLES } from './schema.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
@@ -132,37 +133,26 @@ export async function readHeads(session: Session, from: number, to: number): Pro
       WHERE height BETWEEN $1 AND $2 ORDER BY height LIMIT ${MAX_BLOCKS_ABOVE_WATERMARK + 1}`,
     values: [from, to],
   });
-  if (rows.length > MAX_BLOCKS_ABOVE_WATERMARK) {
-    throw corruptRecord(
-      'coverage',
-      undefined,
-      `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${from - 1}`,
-    );
-  }
-  return rows;
+  if (rows.length <= MAX_BLOCKS_ABOVE_WATERMARK) return rows;
+  const what = `more than ${MAX_BLOCKS_ABOVE_WATERMARK} blocks are stored above height ${from - 1}`;
+  throw corruptRecord('coverage', undefined, what);
 }
 
-/** The bytes of one height. */
-export interface Stored {
-  record: Buffer | undefined;
-  readonly body: Map<number, Buffer>;
-}
-
-/** The stored bytes of some heights. Expected errors: those of the session. */
-export async function readStored(session: Session, { from, to }: HeightRange): Promise<Map<number, Stored>> {
+/** The stored bytes of some heights, ascending. Expected errors: those of the session. */
+export async function readStored(session: Session, { from, to }: HeightRange): Promise<StoredHeight[]> {
   const { rows } = await session.query<{ height: number; chunk: number; value: Buffer }>({
     text: `SELECT height, -1 AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
-      UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2`,
+      UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2 ORDER BY height`,
     values: [from, to],
   });
-  const stored = new Map<number, Stored>();
+  const stored = new Map<number, { height: number; record: Buffer | undefined; body: Map<number, Buffer> }>();
   for (const { height, chunk, value } of rows) {
-    const values = stored.get(height) ?? { record: undefined, body: new Map<number, Buffer>() };
+    const values = stored.get(height) ?? { height, record: undefined, body: new Map<number, Buffer>() };
     stored.set(height, values);
     if (chunk < 0) values.record = value;
     else values.body.set(chunk, value);
   }
-  return stored;
+  return [...stored.values()];
 }
 
 /** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of `readRows`. */

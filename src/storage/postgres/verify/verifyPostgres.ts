@@ -6,8 +6,7 @@ import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { openEvidence } from '../../records/blocks/committeeEvidence.js';
 import { slicesOf, within } from '../../records/heightRanges.js';
 import { checkCovered, checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
-import type { Extent, HeightTask, StoredHeight } from '../../verify/checkHeights.js';
-import type { VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
+import type { HeightTask, StoredHeight, VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
 import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
@@ -77,18 +76,20 @@ export async function verifyPostgres(
         tell({ phase: 'pointers', pointers: counts.pointers + scripts }),
       );
     }
-    return reportOf(damages, { range, latestIndexedHeight: extent.live.to, ...counts });
+    const { latestIndexedHeight } = extent;
+    return reportOf(damages, { range, latestIndexedHeight, ...counts });
   } finally {
     await database.close();
   }
 }
 
 /** What the database holds at this moment. Expected errors: those of `readRows` and `readHeads`. */
-async function extentIn(session: Session): Promise<Extent> {
+async function extentIn(session: Session) {
   const { coverage, open, sporks } = await readRows(session);
   const live = coverage.at(-1) ?? { from: 0, to: -1 };
   const waiting = await readHeads(session, live.to + 1, Number.MAX_SAFE_INTEGER);
-  return extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
+  const extent = extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
+  return { ...extent, latestIndexedHeight: coverage.at(-1)?.to };
 }
 
 /** Like `IndexStore.check`. Expected errors: those of the session; the signal's abort reason. */
@@ -129,8 +130,7 @@ async function checkRows(database: Session, task: HeightTask) {
   };
   const heights = async function* (): AsyncGenerator<StoredHeight, void> {
     for (const some of slicesOf(within(extent.allowed, range), HEIGHTS_AT_ONCE)) {
-      const stored = [...(await readStored(database, some))].sort(([left], [right]) => left - right);
-      for (const [height, { record, body }] of stored) yield { height, record, body };
+      yield* await readStored(database, some);
       await compareRows(some);
     }
   };
@@ -148,13 +148,13 @@ async function checkRows(database: Session, task: HeightTask) {
 
 /** `onSome` is told now and then how many are checked, and may throw, to stop. */
 async function checkScripts(database: Session, damages: DamageList, onSome: (count: number) => void) {
+  const text = `SELECT encode(hash, 'hex') AS hash, sha256(body) = hash AS "isSound" FROM flow_store.script
+    WHERE hash > decode($1, 'hex') ORDER BY script.hash LIMIT ${SCRIPTS_AT_ONCE}`;
+  const read = (above: string) =>
+    database.query<{ hash: string; isSound: boolean }>({ text, values: [above] });
   let count = 0;
   for (let last: string | undefined = ''; last !== undefined;) {
-    const { rows } = await database.query<{ hash: string; isSound: boolean }>({
-      text: `SELECT encode(hash, 'hex') AS hash, sha256(body) = hash AS "isSound" FROM flow_store.script
-        WHERE hash > decode($1, 'hex') ORDER BY script.hash LIMIT ${SCRIPTS_AT_ONCE}`,
-      values: [last],
-    });
+    const { rows } = await read(last);
     for (const { hash, isSound } of rows)
       if (!isSound) damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);
     last = rows[SCRIPTS_AT_ONCE - 1]?.hash;

@@ -34,11 +34,8 @@ export function assembleEntry(
   holds?: (block: FinalizedBlock) => boolean,
 ): BlockEntry {
   const read = openBlockRecord(blockKey(height), record, height);
-  return soundEntry(
-    read,
-    wholeBody(read, (chunk) => body.get(chunk)),
-    holds,
-  );
+  const bytes = wholeBody(read, (chunk) => body.get(chunk));
+  return soundEntry(read, bytes, holds);
 }
 
 function soundEntry(read: ReadBlock, bytes: Buffer, holds?: (block: FinalizedBlock) => boolean): BlockEntry {
