@@ -75,15 +75,12 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
     expect([...new Set(roles)].sort()).toEqual(['api', 'backfill', 'live']);
   });
 
-  it('publishes ports to this machine alone', () => {
+  it('publishes ports to this machine alone, keeps every container of the program from writing elsewhere, and has all come back after the machine', () => {
     const published = [...services.values()].flatMap(({ ports }) => asList(ports ?? []).map(asText));
     expect(published.length).toBeGreaterThan(3);
     for (const port of published) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
     const hosts = published.map((port) => port.split(':')[1]);
     expect(new Set(hosts).size).toBe(hosts.length);
-  });
-
-  it('keeps every container of the program from writing elsewhere, and has all come back after the machine', () => {
     for (const service of services.values()) expect(service['restart']).toBe('unless-stopped');
     const own = [...services].filter(([, { image }]) => image === 'flow-collection-indexer');
     expect(own.length).toBeGreaterThan(1);

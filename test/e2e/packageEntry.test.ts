@@ -116,11 +116,8 @@ function packagesOf(file: string, lazily = false, seen = new Set<string>()): str
   return [...new Set(packages)].sort();
 }
 
-it('has an image of its own version', () => {
+it('has an image of its own version, and contains our own files only, in the program; and with its licence what the script of the page contains', () => {
   expect(readFileSync(join(root, 'Dockerfile'), 'utf8')).toContain(`ARG VERSION=${version}\n`);
-});
-
-it('contains our own files only, in the program; and with its licence what the script of the page contains', () => {
   expect(built.length).toBeGreaterThan(10);
   for (const name of built.filter((file) => file !== 'page.js')) {
     const map = JSON.parse(readFileSync(join(dist, `${name}.map`), 'utf8')) as { readonly sources: string[] };

@@ -33,13 +33,6 @@ describe('a store on PostgreSQL that is damaged', () => {
     }
   };
 
-  it('has nothing to repair while it is sound, and is not touched', async () => {
-    const { run, url } = await filled();
-    expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false, kept: [] });
-    // Its worker goes on.
-    await commitThrough(run, chain, 26);
-  });
-
   it('forgets who signs where that is damaged, and keeps the rest', async () => {
     const { store, url } = await filled();
     const evidence = [31, 32].map((height) => evidenceOf(chain[height - FIRST]!));
@@ -110,14 +103,17 @@ describe('a store on PostgreSQL that is damaged', () => {
     await expectHealed(url);
   });
 
-  it('takes a range with damage from its worker, which goes on below it', async () => {
+  it('is not touched while it is sound, and has a range with damage taken from its worker, which goes on below it', async () => {
     const { run, store, url } = await filled();
+    expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false, kept: [] });
+    // Its worker goes on.
+    await commitThrough(run, chain, 26);
     await asAdmin(url, 'DELETE FROM flow_store.block WHERE height = 24');
     await repaired(url);
-    await expect(commitThrough(run, chain, 26)).rejects.toMatchObject({ kind: 'locked' });
+    await expect(commitThrough(run, chain, 27)).rejects.toMatchObject({ kind: 'locked' });
     const again = await store.ranges.run({ from: 22, to: 27 });
     expect(again.latestIndexedHeight()).toBe(23);
-    expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([25]);
+    expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([25, 26]);
     await expectHealed(url);
   });
 

@@ -553,18 +553,15 @@ describe('which node for which height', () => {
     expect(net.whyUnserved(350)).toEqual([]);
   });
 
-  it('knows the gaps between sporks that nobody serves', async () => {
+  it('knows the gaps between sporks that nobody serves, and follows the head of an ended one that alone is named', async () => {
     const { net } = await over('live:1');
     expect([10, 199, 200, 250, 300, 400].map((height) => net.lowestServedFrom(height))).toEqual([
       10, 199, 300, 300, 300, 400,
     ]);
     const { net: ended } = await identified({ 's1:1': scripts['s1:1'] ?? {} });
     expect(ended.lowestServedFrom(1_000_000)).toBe(1_000_000);
-  });
-
-  it('follows the head of an ended spork when only that one is named', async () => {
-    const { net } = await over('s2:1');
-    expect([names(net.live()), names(net.forHeight(150))]).toEqual([['s2:1'], ['s2:1']]);
+    const { net: alone } = await over('s2:1');
+    expect([names(alone.live()), names(alone.forHeight(150))]).toEqual([['s2:1'], ['s2:1']]);
   });
 
   it('learns from a refusal that a node begins higher than it said', async () => {
