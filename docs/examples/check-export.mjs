@@ -23,12 +23,14 @@ const collectionId = (transactionIds) =>
 const digest = createHash('sha256');
 let pending = [];
 let collections = 0;
+let isWhole = false;
 
 for await (const line of createInterface({ input: createReadStream(process.argv[2]) })) {
   const entry = JSON.parse(line);
   if (entry.kind === 'end') {
     if (digest.digest('hex') !== entry.sha256) throw new Error('the file is not what was exported');
     if (collections !== entry.collections) throw new Error('collections are missing');
+    isWhole = true;
     console.log(`heights ${entry.from} to ${entry.to}: ${collections} collections have their ids`);
     break;
   }
@@ -47,3 +49,4 @@ for await (const line of createInterface({ input: createReadStream(process.argv[
     collections += 1;
   }
 }
+if (!isWhole) throw new Error('the file has no closing line: it was cut off');

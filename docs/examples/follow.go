@@ -103,21 +103,23 @@ func follow(left *int) error {
 	return errors.Join(lines.Err(), errors.New("the stream ended"))
 }
 
+// show prints the whole height, or nothing of it: where an answer is cut off, the height comes again.
 func show(data string) error {
 	var block height
 	if err := json.Unmarshal([]byte(data), &block); err != nil {
 		return err
 	}
-	fmt.Println(block.Height, block.BlockID)
+	lines := fmt.Sprintln(block.Height, block.BlockID)
 	for _, each := range block.Collections {
 		var full collection
 		if err := get("/v1/collections/"+each.ID+"?expand=transactions", &full); err != nil {
 			return err
 		}
 		for _, transaction := range full.Transactions {
-			fmt.Println(" ", transaction.ID, transaction.Payer)
+			lines += fmt.Sprintln(" ", transaction.ID, transaction.Payer)
 		}
 	}
+	fmt.Print(lines)
 	return nil
 }
 

@@ -5,10 +5,10 @@
 Needs nothing but Python 3.8 or later.
 """
 
+import http.client
 import json
 import sys
 import time
-import urllib.error
 import urllib.request
 
 arguments = dict(enumerate(sys.argv[1:]))
@@ -19,13 +19,13 @@ RETRY_SECONDS = 1
 
 
 def show(height):
-    print(height["height"], height["block_id"])
+    """The whole height, or nothing of it: where an answer is cut off, the height comes again."""
+    lines = [f"{height['height']} {height['block_id']}"]
     for collection in height["collections"]:
         address = f"{base_url}/v1/collections/{collection['collection_id']}?expand=transactions"
         with urllib.request.urlopen(address, timeout=30) as response:
-            for transaction in json.load(response)["transactions"]:
-                print(f"  {transaction['id']} {transaction['payer']}")
-    sys.stdout.flush()
+            lines += [f"  {one['id']} {one['payer']}" for one in json.load(response)["transactions"]]
+    print(*lines, sep="\n", flush=True)
 
 
 def events(last_event_id):
@@ -60,6 +60,6 @@ while left != 0:
                 left -= 1
                 if left == 0:
                     break
-    except (OSError, urllib.error.URLError) as error:
+    except (OSError, http.client.HTTPException) as error:
         print(f"{error}; again in {RETRY_SECONDS} s", file=sys.stderr)
         time.sleep(RETRY_SECONDS)

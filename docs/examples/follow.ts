@@ -63,13 +63,15 @@ function fieldOf(line: string): readonly [string, string] {
   return [line.slice(0, colon), line.slice(colon + 2)];
 }
 
+/** The whole height, or nothing of it: where an answer is cut off, the height comes again. */
 async function show({ height, block_id, collections }: Height): Promise<void> {
-  print(`${height} ${block_id}`);
+  const lines = [`${height} ${block_id}`];
   for (const { collection_id: id } of collections) {
     const { data, error } = await client.GET('/v1/collections/{id}', {
       params: { path: { id }, query: { expand: 'transactions' } },
     });
     if (error !== undefined) throw new Error(error.message);
-    for (const transaction of data.transactions ?? []) print(`  ${transaction.id} ${transaction.payer}`);
+    lines.push(...(data.transactions ?? []).map(({ id, payer }) => `  ${id} ${payer}`));
   }
+  print(lines.join('\n'));
 }

@@ -33,7 +33,7 @@ port serves \`/livez\`, which answers as long as the event loop of the indexing 
 answers 200, or 503 with the reasons: see [readiness.md](readiness.md). The gauges \`ready\` and \`not_ready\` say the same.
 
 Gauges are read at each scrape, so they are current even when nothing changes. Durations are in seconds, sizes in
-bytes. Heights and ids are never labels. \`source\` is \`requester\` (collections requested by id), \`edi\` (execution data),
+bytes. Heights and ids are never labels. \`source\` is \`requester\` (collections requested by id), \`edi\` (execution data) or \`peer\` (other indexers),
 and for completed heights also \`none\` (blocks without collections). Series whose labels are known in advance are 0
 from the start.
 

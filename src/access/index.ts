@@ -6,13 +6,8 @@ export { isExpectedEnd, SLACK_HEIGHTS, StreamReader, streamPace } from './transp
 export { PROVABLE } from './transport/methodPaths.js';
 export { parseEndpoint } from './transport/endpoint.js';
 export type { Endpoint } from './transport/endpoint.js';
-export type {
-  Admission,
-  AdmissionEnd,
-  AdmittedCall,
-  ForwardingAdmission,
-  NotAdmitted,
-} from './transport/ports.js';
+export type { Admission, AdmissionEnd, AdmittedCall } from './transport/ports.js';
+export type { ForwardingAdmission, NotAdmitted } from './transport/ports.js';
 export { Forwarder } from './forwarding/Forwarder.js';
 export { addressTurns } from './transport/channel/connection.js';
 export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';

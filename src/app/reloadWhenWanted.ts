@@ -7,8 +7,8 @@ import type { Diagnosis } from './health/diagnose.js';
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
   readonly loaded: LoadedConfig;
-  /** False when no file was named: then there is nothing to reload. */
-  readonly hasFile: boolean;
+  /** False where no file is named, or a pipe: then there is nothing to reload. */
+  readonly hasFile: () => boolean;
   /** Reads it again, from the same sources. Expected errors: OperatorError. */
   readonly load: () => LoadedConfig;
   /** Calls back whenever the operator asks for a reload. */
@@ -79,7 +79,7 @@ export function reloadWhenWanted(
   const reload = (): void => {
     isWanted = true;
     if (parts === undefined) return;
-    if (!hasFile) {
+    if (!hasFile()) {
       tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
       return;
     }

@@ -110,7 +110,7 @@ const faults: readonly Fault[] = [
   [
     'permission',
     /\bEACCES\b.*, (?:scandir|l?stat)\b/,
-    'This user may not read there. Run this as the user that runs the daemon (sudo -u), or choose another directory.',
+    'This user may not read there. Run this as the user that runs the daemon (sudo -u), or give the directory to this one (chown -R).',
   ],
   [
     'permission',

@@ -37,6 +37,8 @@ const isCommandName = (word: string | undefined): boolean => /^[a-z]+$/.test(wor
 export async function complaintsAgainst(line: ShellLine): Promise<string[]> {
   if (line.comment.startsWith('64: ')) return [];
   const found = await Promise.all(commandsIn(line.text).map(complaintsAgainstCommand));
+  const quote = 'put quotes around the address: zsh looks for files of that name, and finds none';
+  if (!line.isInline && /\shttps?:\S*[?*[]/.test(line.text)) found.push([quote]);
   return found.flat().map((complaint) => `${line.file}:${line.line}: ${line.text}\n  ${complaint}`);
 }
 

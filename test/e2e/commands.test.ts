@@ -1,13 +1,12 @@
 import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
 import type { ChainOptions, DevnetHandle, DevnetOptions } from '../../src/devnet/index.js';
-import { blocksOf, devnetForTest, dumpStore, expectNoDamage, openSocket } from '../support/daemons.js';
+import { blocksOf, devnetForTest, dumpStore, expectNoDamage, filledDirectory } from '../support/daemons.js';
 import { runCommand, runDaemonHere, runProgram, scratchDirectory } from '../support/daemons.js';
 import { startArguments, startDaemon, startDaemonHere, startProgram } from '../support/daemons.js';
-import { storeFlags, storePath, tcpServer, until, writeReferenceStore } from '../support/daemons.js';
+import { numbers, openSocket, storeFlags, storePath, tcpServer, until } from '../support/daemons.js';
 
 const ROOT = 100;
 const HEAD = 200;
@@ -29,15 +28,7 @@ function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
 }
 
 /** A data directory with the heights FIRST to LAST, as a daemon leaves it. */
-async function filledDirectory(): Promise<string> {
-  const dataDir = scratchDirectory();
-  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), {
-    chainId: chain.chainId,
-    createdBy: `flow-collection-indexer ${programVersion()}`,
-    sporks: [{ rootHeight: ROOT, sporkId: chain.sporkId }],
-  });
-  return dataDir;
-}
+const filledStore = () => filledDirectory({ chain, from: FIRST, to: LAST });
 
 type Outcome = Awaited<ReturnType<typeof runProgram>>;
 
@@ -54,9 +45,6 @@ async function storedHeights(dataDir: string): Promise<number[]> {
   return records.map(([key]) => Number(key.readBigUInt64BE(1)));
 }
 
-const heights = (first: number, last: number) =>
-  Array.from({ length: last + 1 - first }, (_, at) => first + at);
-
 function runStart(node: { readonly address: string }, dataDir: string, ...flags: string[]): Promise<Outcome> {
   return runDaemonHere(startArguments(node, dataDir, ...flags));
 }
@@ -71,7 +59,7 @@ describe('start', () => {
     const bounds = ['--start-height', '130', '--stop-height', '150'];
     const args = startArguments(devnet, dataDir, ...bounds);
     expect(await runProgram(args)).toMatchObject({ code: 0, stderr: '' });
-    expect(await storedHeights(dataDir)).toEqual(heights(130, 150));
+    expect(await storedHeights(dataDir)).toEqual(numbers(130, 150));
     const { requests } = devnet.node;
     expect(requests.highestHeightAsked()).toBeLessThanOrEqual(150);
     const ids = new Set<string>(
@@ -90,7 +78,7 @@ describe('start', () => {
 
     const on = ['--start-height', '151', '--stop-height', '160'];
     expect(await runStart(devnet, dataDir, ...on)).toMatchObject({ code: 0 });
-    expect(await storedHeights(dataDir)).toEqual(heights(130, 160));
+    expect(await storedHeights(dataDir)).toEqual(numbers(130, 160));
     await expectNoDamage(dataDir);
   });
 
@@ -99,7 +87,7 @@ describe('start', () => {
     const dataDir = scratchDirectory();
     const bounds = ['--start-height', 'root', '--stop-height', '141'];
     expect(await runStart(devnet, dataDir, ...bounds)).toMatchObject({ code: 0 });
-    expect(await storedHeights(dataDir)).toEqual(heights(140, 141));
+    expect(await storedHeights(dataDir)).toEqual(numbers(140, 141));
   });
 
   const filled = /does not fit.*120 to 170.*goes on at 171/;
@@ -115,14 +103,14 @@ describe('start', () => {
     ['below the root of a network that has none before', '--start-height 80', /--start-height 100/, {}],
     ['that nobody serves', '--network testnet --start-height 50000000', between, testnet],
   ])('refuses a start height %s', async (_, flags, why, node) => {
-    const dataDir = node === undefined ? await filledDirectory() : scratchDirectory();
+    const dataDir = node === undefined ? await filledStore() : scratchDirectory();
     const asked = node === undefined ? nowhere : await nodeWith(node);
     expectRefusal(await runStart(asked, dataDir, ...flags.split(' ')), 78, why);
   });
 
   it('refuses a data directory in use, until its daemon is forced to end; so do the commands that read or change the store', async () => {
     const devnet = await nodeWith();
-    const dataDir = await filledDirectory();
+    const dataDir = await filledStore();
     const daemon = await startDaemon(startArguments(devnet, dataDir));
     const holder = new RegExp(`in use by process ${daemon.program.child.pid}: .*start`);
     const refused = await runStart(devnet, dataDir);
@@ -203,13 +191,13 @@ it('a signal ends a catch-up within 10 s, with calls under way, and leaves a sou
 
   devnet.node.setFaults([]);
   expect(await runStart(devnet, dataDir, '--stop-height', String(HEAD))).toMatchObject({ code: 0 });
-  expect(await storedHeights(dataDir)).toEqual(heights(ROOT, HEAD));
+  expect(await storedHeights(dataDir)).toEqual(numbers(ROOT, HEAD));
   await expectNoDamage(dataDir);
 });
 
 it('get gives the same documents from the store and from a running daemon, whose status is told too', async () => {
   const devnet = await nodeWith();
-  const dataDir = await filledDirectory();
+  const dataDir = await filledStore();
   const collection = rich.collections[0]!;
   const questions = [
     ['block', String(rich.height)],

@@ -4,9 +4,9 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { blocksOf, devnetForTest, eventually, runCommand, scratchDirectory } from '../support/daemons.js';
+import { devnetForTest, eventually, filledDirectory, runCommand } from '../support/daemons.js';
 import { seededRandom, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
-import { startProgram, storeFlags, writeReferenceStore } from '../support/daemons.js';
+import { scratchDirectory, startProgram, storeFlags } from '../support/daemons.js';
 
 const ROOT = 100;
 const HEAD = 160;
@@ -14,13 +14,7 @@ const LAST = 300;
 const chainOptions = { seed: 11, rootHeight: ROOT, profile: 'mixed' } as const;
 const KILLS = 4;
 
-async function filledDirectory(): Promise<string> {
-  const dataDir = scratchDirectory();
-  const chain = new ChainGenerator(chainOptions);
-  await writeReferenceStore(dataDir, blocksOf(chain, ROOT, LAST), { chainId: chain.chainId });
-  return dataDir;
-}
-
+const filled = () => filledDirectory({ chain: new ChainGenerator(chainOptions), from: ROOT, to: LAST });
 const within = (name: string): string => join(scratchDirectory(), name);
 
 /** The closing line of a file; it is what it says. */
@@ -89,7 +83,7 @@ it('follows the chain through a daemon that is killed and started again, and is 
 });
 
 it('that is stopped before it is done ends by the signal, without a closing line', async () => {
-  const stuck = startProgram(['export', ...storeFlags(await filledDirectory()), '--quiet']);
+  const stuck = startProgram(['export', ...storeFlags(await filled()), '--quiet']);
   const { child } = stuck;
   await once(child.stdout!, 'data');
   // Nobody takes the rest, which is more than a pipe holds.
@@ -105,7 +99,7 @@ it('that is stopped before it is done ends by the signal, without a closing line
 it('that is killed at any instant, and resumed, leaves what one in one go leaves', async () => {
   const [whole, killed] = [within('whole'), within('killed')];
   const flags = ['--format', 'parquet', '--partition', '10', '--to', String(LAST), '--quiet'];
-  const run = ['export', ...storeFlags(await filledDirectory()), ...flags, '--output'];
+  const run = ['export', ...storeFlags(await filled()), ...flags, '--output'];
   expect(await runCommand([...run, whole])).toMatchObject({ code: 0, stderr: '' });
 
   const filesIn = (directory: string): number =>

@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { blocksOf, eventually, indexedHere, programPath, runCommand } from '../support/daemons.js';
-import { scratchDirectory, startProgram, storeFlags, writeReferenceStore } from '../support/daemons.js';
+import { eventually, filledDirectory, indexedHere, programPath, runCommand } from '../support/daemons.js';
+import { scratchDirectory, startProgram, storeFlags } from '../support/daemons.js';
 import { pageAt } from '../docs/files.js';
 import { shellLines } from '../docs/shell.js';
 import { inShell } from '../../src/runtime/index.js';
@@ -60,12 +60,9 @@ it.runIf(hasPython)('a pipe into a database loads exactly what is indexed, thoug
 
 it.runIf(hasPython)('what was loaded is taken back, block by block, where the index has others', async () => {
   const last = FIRST + 1;
-  const stores = [22, 23].map((seed) => ({
-    chain: new ChainGenerator({ seed, rootHeight: FIRST }),
-    dataDir: scratchDirectory(),
-  }));
-  for (const { chain, dataDir } of stores)
-    await writeReferenceStore(dataDir, blocksOf(chain, FIRST, last), { chainId: chain.chainId });
+  const chains = [22, 23].map((seed) => new ChainGenerator({ seed, rootHeight: FIRST }));
+  const filled = chains.map((chain) => filledDirectory({ chain, from: FIRST, to: last }));
+  const [before = '', after = ''] = await Promise.all(filled);
   const database = join(scratchDirectory(), 'flow.db');
   const load = (input: string): number | null =>
     spawnSync('python3', ['docs/examples/load.py', database], { cwd: root, input }).status;
@@ -74,16 +71,15 @@ it.runIf(hasPython)('what was loaded is taken back, block by block, where the in
     const from = begin.toString().trim().split(' ').filter(Boolean);
     return (await runCommand(['export', '--quiet', ...from, ...storeFlags(dataDir)])).stdout;
   };
-  const [before, after] = stores as [(typeof stores)[0], (typeof stores)[0]];
-  const whole = await exported(before.dataDir);
+  const whole = await exported(before);
   // Cut in the middle of a block, and of a line.
   expect(load(whole.slice(0, whole.length / 2))).toBe(0);
-  expect(load(await exported(before.dataDir))).toBe(0);
+  expect(load(await exported(before))).toBe(0);
   expect((await loaded(database)).join('\n') === withoutClosing(whole)).toBe(true);
-  const replaced = await exported(after.dataDir);
+  const replaced = await exported(after);
   let runs = 0;
-  for (let input = replaced; load(input) !== 0; runs += 1) input = await exported(after.dataDir);
+  for (let input = replaced; load(input) !== 0; runs += 1) input = await exported(after);
   expect(runs).toBe(last - FIRST + 1);
-  const wanted = (await runCommand(['export', '--quiet', ...storeFlags(after.dataDir)])).stdout;
+  const wanted = (await runCommand(['export', '--quiet', ...storeFlags(after)])).stdout;
   expect((await loaded(database)).join('\n') === withoutClosing(wanted)).toBe(true);
 });

@@ -1,8 +1,14 @@
 import { chmodSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { beginCall, daemonOn, devnetForTest, eventually, runProgram } from '../support/daemons.js';
-import { scratchDirectory, sessionOn, startArguments, startDaemonHere } from '../support/daemons.js';
+import { beginCall, devnetForTest, eventually, runProgram } from '../support/daemons.js';
+import {
+  scratchDirectory,
+  sessionOn,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+} from '../support/daemons.js';
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 
@@ -33,7 +39,7 @@ describe('a daemon', () => {
     const warnings = wide.program.logs().filter(({ msg }) => msg === OPEN || msg === BEYOND);
     const unguarded = {
       ...{ level: 'warn', host: '0.0.0.0', without: ['TLS', 'tokens for everything'] },
-      advice: '"doctor" says what to change',
+      advice: '"doctor" with these settings says what to change',
     };
     expect(warnings).toMatchObject([
       { level: 'warn', path: dataDir, mode: '755', advice: `chmod 700 ${dataDir}` },
@@ -45,10 +51,11 @@ describe('a daemon', () => {
 
   it('keeps from standard error what Node.js warns of, and what the gRPC library thinks of a header', async () => {
     const node = await devnetForTest({ startHead: 3, paused: true });
-    // Node.js warns of a TLS name that is an address, at the first one.
-    const other = await devnetForTest({ startHead: 3, paused: true });
-    const overTls = ['--access-node', `grpcs://${other.address}`];
-    const daemon = await daemonOn(node, '--log-level', 'debug', ...overTls);
+    // Warns once somebody listens to warnings.
+    const warning = `process.on('newListener', (name) => name === 'warning' && process.emitWarning('old', 'DeprecationWarning'))`;
+    const daemon = await startDaemon(startArguments(node, scratchDirectory(), '--log-level', 'debug'), {
+      NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(warning)}`,
+    });
     const note = { 'x-note': 'caf\u00e9 of somebody' };
     const call = beginCall(sessionOn(`http://${daemon.grpcAddress}`), '/flow.access.AccessAPI/Ping', note);
     call.end(Buffer.alloc(5));

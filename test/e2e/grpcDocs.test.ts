@@ -1,18 +1,18 @@
 import { execFileSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { status, type ServiceError } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
+import { pageAt } from '../docs/files.js';
 import { atEnd, indexedHere } from '../support/daemons.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
 
-const page = readFileSync(new URL('../../docs/grpc.md', import.meta.url), 'utf8');
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';
 const ROOT = 158_000_000;
 
 type Message = Readonly<Record<string, unknown>>;
 
-const shell = [...page.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, block = '']) => block).join('');
+const fences = pageAt('docs/grpc.md').fences.filter(({ language }) => language === 'sh');
+const shell = fences.map(({ text }) => `${text}\n`).join('');
 const functions = [...shell.matchAll(/^(\w+)\(\) \{/gm)].map(([, name = '']) => name);
 /** One call of the page, and the fields of its answer, or of the first of its answers, as it tells them. */
 const lines = shell

@@ -13,8 +13,8 @@ const MIB = 1024 ** 2;
 const MANY_ROUNDS = 30;
 
 const tls = (name: string) => readFileSync(join(import.meta.dirname, '../data/tls', name), 'utf8');
-const identity = (name: string): Identity => ({
-  key: tls('localhost-key.pem'),
+const identity = (name: string, key = 'localhost'): Identity => ({
+  key: tls(`${key}-key.pem`),
   cert: tls(`${name}-cert.pem`),
 });
 
@@ -134,19 +134,26 @@ describe('one bad weather after the other', () => {
   );
 });
 
-it('from the start a certificate that has expired is not trusted; /readyz says so until there is a good one', async () => {
-  // The daemon knows both authorities: what is wrong is the date.
+it('from the start a certificate that has expired, or is not for the address, is not trusted; /readyz says so until there is a good one', async () => {
+  // The daemon knows the authorities: what is wrong is the date, or the name.
   const authorities = join(scratchDirectory(), 'authorities.pem');
-  writeFileSync(authorities, ['localhost', 'expired'].map((name) => identity(name).cert).join('\n'));
+  writeFileSync(
+    authorities,
+    ['localhost', 'expired', 'renewed'].map((name) => identity(name).cert).join('\n'),
+  );
   const line = await lineOf({
-    ...{ identity: identity('expired'), address: (port) => `grpcs://localhost:${port}` },
+    ...{ identity: identity('expired'), address: (port) => `grpcs://127.0.0.1:${port}` },
     environment: { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: authorities },
   });
   await line.daemon.reason(/certificate has expired/);
   expect((await line.daemon.health('/readyz')).status).toBe(503);
   expect(line.node.node.requests.count('GetNetworkParameters')).toBe(0);
   await line.proxy.become({ kind: 'fair' }, identity('localhost'));
+  await line.daemon.reason(/IP: 127\.0\.0\.1 is not in the cert's list/);
+  await line.proxy.become({ kind: 'fair' }, identity('renewed', 'renewed'));
   await recovers(line);
+  // An address is no name to ask for.
+  expect(line.proxy.serverNames).toEqual([]);
   await proves(line);
 });
 

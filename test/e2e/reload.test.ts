@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -12,6 +13,7 @@ const RELOADED = 'configuration reloaded';
 interface World {
   readonly daemon: DaemonHere;
   readonly devnet: DevnetHandle;
+  readonly file: string;
   readonly write: (content: unknown) => void;
   /** Has it reload, and gives the log lines from there on until one has this message. */
   readonly reload: (message: string) => Promise<readonly Record<string, unknown>[]>;
@@ -25,7 +27,7 @@ async function world(content: unknown, ...flags: readonly string[]): Promise<Wor
   const chain = { seed: 5, profile: 'mixed', startHead: 20 } as const;
   const { daemon, devnet } = await indexedHere(chain, '--config', file, ...flags);
   return {
-    ...{ daemon, devnet, write },
+    ...{ daemon, devnet, file, write },
     reload: (message) => {
       const before = daemon.program.logs().length;
       daemon.program.reload();
@@ -108,7 +110,7 @@ it('changes how many connections each port takes: those that rest are cut down t
 });
 
 it('names what needs a restart or is decided by a flag, changes the rest, and nothing by a file that cannot be used, and says why', async () => {
-  const { daemon, reload, write } = await world({ window: 32 }, '--log-level', 'info');
+  const { daemon, file, reload, write } = await world({ window: 32 }, '--log-level', 'info');
   write({ window: 32, log: { level: 'debug' } });
   const unchanged = 'configuration reloaded: nothing has changed';
   expect((await reload(unchanged)).find(({ msg }) => msg === unchanged)).toMatchObject({
@@ -138,5 +140,9 @@ it('names what needs a restart or is decided by a flag, changes the rest, and no
     expect(told[0]?.['why']).toMatch(why);
   }
   expect(await statuses(daemon, 20)).not.toContain(429);
+  // It waits for no pipe.
+  rmSync(file);
+  execFileSync('mkfifo', [file]);
+  await reload('there is no configuration file to reload');
   expect((await daemon.health('/livez')).status).toBe(200);
 });

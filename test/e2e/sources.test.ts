@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
-import { programVersion } from '../../src/app/index.js';
-import { dumpStore, expectNoDamage, firstDifference, indexedHere, oddChain } from '../support/daemons.js';
-import { scratchDirectory, writeReferenceStore } from '../support/daemons.js';
+import { dumpStore, expectNoDamage, filledDirectory } from '../support/daemons.js';
+import { firstDifference, indexedHere, oddChain } from '../support/daemons.js';
 
 const ROOT = 1_000;
 const TOP = ROOT + 140;
@@ -40,12 +39,7 @@ it('execution data alone, from a node that leaves out the root block and system 
   expect(metrics.value('stream_age_seconds', { stream: 'execution_data' })).toBeLessThan(60);
 
   // The store is what the chain says, key by key and byte for byte, and `verify` agrees.
-  const reference = scratchDirectory();
-  await writeReferenceStore(reference, blocks, {
-    chainId: chain.chainId,
-    createdBy: `flow-collection-indexer ${programVersion()}`,
-    sporks: [{ rootHeight: ROOT, sporkId: chain.sporkId }],
-  });
+  const reference = await filledDirectory({ chain, from: ROOT, to: TOP });
   const stored = await dumpStore(dataDir);
   expect(stored.length).toBeGreaterThan(blocks.length * 3);
   expect(firstDifference(stored, await dumpStore(reference))).toBeUndefined();

@@ -9,7 +9,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { blocksOf, writeReferenceStore, writeStore } from '../support/chainReference.js';
+import { filledDirectory, writeStore } from '../support/chainReference.js';
 import { oddTransactions } from '../support/oddTransactions.js';
 import { storeFlags } from '../support/storeDump.js';
 import { scriptOptions } from '../support/scriptOptions.js';
@@ -62,8 +62,7 @@ try {
   const python = pythonWithPackages();
   const [plain, odd] = ['plain', 'odd'].map((name) => join(scratch, name)) as [string, string];
   const chain = new ChainGenerator({ seed: 3, rootHeight: FIRST, profile: 'mixed' });
-  const blocks = blocksOf(chain, FIRST, FIRST + Number(args.heights) - 1);
-  await writeReferenceStore(plain, blocks, { chainId: chain.chainId });
+  await filledDirectory({ chain, from: FIRST, to: FIRST + Number(args.heights) - 1 }, plain);
   await writeStore(odd, oddTransactions(FIRST));
   for (const dataDir of [plain, odd]) {
     exportAll(dataDir, `${dataDir}-files`);

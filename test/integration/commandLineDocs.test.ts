@@ -3,20 +3,18 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { exitCodeOf } from '../../src/app/index.js';
 import { ChainGenerator } from '../../src/devnet/index.js';
-import { blocksOf, matching, runInProcess, runProgram, scratchDirectory } from '../support/index.js';
-import { ServedChain, smallChain, writeReferenceStore } from '../support/index.js';
+import { pageAt } from '../docs/files.js';
+import { shellLines } from '../docs/shell.js';
+import { blocksOf, filledDirectory, matching, runInProcess, runProgram } from '../support/index.js';
+import { scratchDirectory, ServedChain, smallChain } from '../support/index.js';
 import { devnetForTest } from '../support/runningDaemon.js';
 
-const page = readFileSync(new URL('../../docs/command-line.md', import.meta.url), 'utf8');
-
-/** One line of the page: `flow-collection-indexer ARGUMENTS # EXIT: TEXT`. */
-const examples = page
-  .split('\n')
-  .filter((line) => line.startsWith('flow-collection-indexer '))
-  .map((line) => {
-    const [, command = '', code = '', text = ''] =
-      /^flow-collection-indexer (.*?) +# (\d+): (.*)$/.exec(line) ?? [];
-    return { line: line.replaceAll(/ +/g, ' '), args: command.split(' '), code: Number(code), text };
+/** The lines of the page, each with its exit code and text: `flow-collection-indexer ARGUMENTS # EXIT: TEXT`. */
+const examples = shellLines(pageAt('docs/command-line.md'))
+  .filter((line) => !line.isInline && line.text.startsWith('flow-collection-indexer '))
+  .map(({ text: command, comment }) => {
+    const [, code = '', text = ''] = /^(\d+): (.*)$/.exec(comment) ?? [];
+    return { line: `${command} # ${comment}`, args: command.split(' ').slice(1), code: Number(code), text };
   });
 
 const FIRST = 100;
@@ -24,15 +22,8 @@ const HEIGHT = 120;
 const LAST = 140;
 const options = { seed: 3, rootHeight: FIRST, profile: 'mixed' } as const;
 const chain = new ChainGenerator(options);
-const blocks = blocksOf(chain, FIRST, LAST);
-const rich = blocks.find(({ collections }) => collections.length > 1)!;
+const rich = blocksOf(chain, FIRST, LAST).find(({ collections }) => collections.length > 1)!;
 const [collection] = rich.collections;
-
-async function filledDirectory(): Promise<string> {
-  const dataDir = scratchDirectory();
-  await writeReferenceStore(dataDir, blocks, { chainId: chain.chainId });
-  return dataDir;
-}
 
 const named: Readonly<Record<string, string>> = {
   HEIGHT: String(HEIGHT),
@@ -58,7 +49,7 @@ async function surroundings(args: readonly string[]): Promise<readonly string[]>
   }
   // Names its stores itself.
   if (command === 'migrate') return ['--network', 'devnet'];
-  const dataDir = await filledDirectory();
+  const dataDir = await filledDirectory({ chain, from: FIRST, to: LAST });
   if (command === 'status' || args.includes('--follow')) {
     const { port } = await ServedChain.start(smallChain(HEIGHT, [[], []]), { sealed: null });
     const address = { host: '127.0.0.1', port };

@@ -18,6 +18,7 @@ import type { CallObserver } from './SimulatedChannel.js';
 import type { SimulatedClock } from './SimulatedClock.js';
 import { DISK_PATH, SimulatedDatabase, type SimulatedDisk, type WriteFate } from './SimulatedDisk.js';
 import type { Trace } from './Trace.js';
+import { numbers } from '../support/ranges.js';
 import { digestOf } from '../support/storeDigest.js';
 
 /** Blocks above the end of a spork that its nodes have, at most (catalogue.ts). */
@@ -404,7 +405,7 @@ export class Oracle implements CallObserver {
       !coverage.some(({ from, to }) => from === firstHeight && to === watermark)
     )
       this.fail(`the live range, ${firstHeight} to ${watermark}, is not the end of the coverage`);
-    for (const height of coverage.flatMap(({ from, to }) => heightsFrom(from, to))) {
+    for (const height of coverage.flatMap(({ from, to }) => numbers(from, to))) {
       if (this.#checked.has(height)) continue;
       this.#checked.add(height);
       const stored = await reader.blockByHeight(height);
@@ -652,8 +653,4 @@ function withoutEvidence(reader: LevelIndexStore): Pick<LevelIndexStore, 'entrie
         if (parseHeightKey(Prefix.evidence, Buffer.from(entry[0])) === undefined) yield entry;
     },
   };
-}
-
-function heightsFrom(from: number, to: number): number[] {
-  return Array.from({ length: to - from + 1 }, (_, at) => from + at);
 }

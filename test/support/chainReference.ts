@@ -1,8 +1,10 @@
+import { programVersion } from '../../src/app/index.js';
 import { ChainGenerator, oddKinds, profiles } from '../../src/devnet/index.js';
 import type { ChainOptions, GeneratedBlock } from '../../src/devnet/index.js';
 import { decodeBlockMessage, verifyCollection } from '../../src/flow/index.js';
 import { SCHEMA_VERSION } from '../../src/storage/index.js';
 import type { BlockEntry, LevelIndexStore, StoreMeta } from '../../src/storage/index.js';
+import { scratchDirectory } from './program.js';
 import { batchOf } from './storeBlocks.js';
 import { storePath, withStore } from './storeDump.js';
 
@@ -28,13 +30,16 @@ export function oddChain(seed: number, from: number, to: number, bigCollectionBy
   return { options, chain, blocks };
 }
 
-/** Writes the store that a daemon must end up with, straight from the chain: no node, no source, no daemon. */
-export function writeReferenceStore(
-  dataDir: string,
-  blocks: readonly GeneratedBlock[],
-  meta: Pick<StoreMeta, 'chainId'> & Partial<StoreMeta>,
-): Promise<void> {
-  return writeStore(dataDir, blocks.map(entryOf), meta);
+/** A directory with the store that a daemon must end up with, straight from the chain: no node, no source, no daemon. */
+export async function filledDirectory(
+  { chain, from, to }: { readonly chain: ChainGenerator; readonly from: number; readonly to: number },
+  dataDir = scratchDirectory(),
+): Promise<string> {
+  const { chainId, rootHeight, sporkId } = chain;
+  const createdBy = `flow-collection-indexer ${programVersion()}`;
+  const blocks = blocksOf(chain, from, to).map(entryOf);
+  await writeStore(dataDir, blocks, { chainId, createdBy, sporks: [{ rootHeight, sporkId }] });
+  return dataDir;
 }
 
 export function writeStore(

@@ -1,7 +1,7 @@
 import { createServer as createHttp2Server } from 'node:http2';
 import type { Http2Server, IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2';
 import { connect, type Socket } from 'node:net';
-import { createSecureContext, TLSSocket } from 'node:tls';
+import { createSecureContext, TLSSocket, type TLSSocketOptions } from 'node:tls';
 import { atEnd } from './cleanup.js';
 import { TcpGate } from './TcpGate.js';
 
@@ -35,6 +35,8 @@ const UNAVAILABLE = { ':status': 200, 'content-type': 'application/grpc', 'grpc-
 
 /** Stands between a daemon and its node and makes the weather. With an identity it speaks TLS to the daemon. */
 export class FaultProxy extends TcpGate {
+  /** Under which names the daemon asked for the node (SNI). */
+  readonly serverNames: string[] = [];
   readonly #target: number;
   readonly #impostor: Http2Server;
   #weather: Weather = { kind: 'fair' };
@@ -101,7 +103,13 @@ export class FaultProxy extends TcpGate {
 
   #encrypted(raw: Socket, { key, cert }: Identity): TLSSocket {
     const secureContext = createSecureContext({ key, cert });
-    return this.keep(new TLSSocket(raw, { isServer: true, secureContext, ALPNProtocols: ['h2'] }));
+    const SNICallback: TLSSocketOptions['SNICallback'] = (name, done) => {
+      this.serverNames.push(name);
+      done(null, secureContext);
+    };
+    return this.keep(
+      new TLSSocket(raw, { isServer: true, secureContext, SNICallback, ALPNProtocols: ['h2'] }),
+    );
   }
 
   #join(near: Socket): void {

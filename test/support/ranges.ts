@@ -3,6 +3,11 @@ import type { BlockEntry, HeightRange, IndexStore, RangeStore } from '../../src/
 
 export const range = (from: number, to = from): HeightRange => ({ from, to });
 
+/** Each of these numbers, both ends included. */
+export function numbers(from: number, to: number): number[] {
+  return Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at);
+}
+
 /** The heights of a range that are in none of the others, as ranges of at most 1,000 heights. */
 export function missingOf({ from, to }: HeightRange, others: readonly HeightRange[]): HeightRange[] {
   const missing: HeightRange[] = [];

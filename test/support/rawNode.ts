@@ -23,18 +23,22 @@ export class RawNode {
   readonly calls: string[] = [];
   readonly #handlers: Readonly<Record<string, RawHandler>>;
   readonly #credentials: ServerCredentials;
+  readonly #atOnce: number;
   #server: Server | undefined;
 
   constructor(
     handlers: Readonly<Record<string, RawHandler>>,
     credentials = ServerCredentials.createInsecure(),
+    atOnce = 1_000,
   ) {
     this.#handlers = handlers;
     this.#credentials = credentials;
+    this.#atOnce = atOnce;
   }
 
-  static async start(handlers: Readonly<Record<string, RawHandler>>): Promise<RawNode> {
-    const node = new RawNode(handlers);
+  /** `atOnce`: how many calls it takes on one connection; others wait with their callers. */
+  static async start(handlers: Readonly<Record<string, RawHandler>>, atOnce?: number): Promise<RawNode> {
+    const node = new RawNode(handlers, undefined, atOnce);
     await node.start();
     atEnd(() => node.stop());
     return node;
@@ -45,7 +49,8 @@ export class RawNode {
   }
 
   async start(): Promise<void> {
-    const server = new Server({ 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 });
+    const unbounded = { 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 };
+    const server = new Server({ ...unbounded, 'grpc.max_concurrent_streams': this.#atOnce });
     // Of two for one path, the first is taken.
     const register = (path: string, handler: RawHandler, isCounted: boolean): void => {
       const take = (call: RawCall): void => {

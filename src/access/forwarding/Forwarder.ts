@@ -3,20 +3,11 @@ import { isAbort, orAborted, type Clock } from '../../runtime/index.js';
 import { addressTurns, openConnection } from '../transport/channel/connection.js';
 import type { AddressTurns, Connection } from '../transport/channel/connection.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
-import {
-  maskValues,
-  metadataFor,
-  shownStatus,
-  withoutSentValues,
-} from '../transport/channel/sentMetadata.js';
+import { maskValues, metadataFor, shownStatus } from '../transport/channel/sentMetadata.js';
+import { withoutSentValues } from '../transport/channel/sentMetadata.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type {
-  AccessMetrics,
-  Admission,
-  AdmissionEnd,
-  ForwardingAdmission,
-  NodeMetadata,
-} from '../transport/ports.js';
+import type { AccessMetrics, Admission, AdmissionEnd } from '../transport/ports.js';
+import type { ForwardingAdmission, NodeMetadata } from '../transport/ports.js';
 import { kindOfStatus } from '../transport/upstreamErrors.js';
 
 /** The statuses of a call whose connection broke, or that a node dropped while shutting down. */
@@ -68,6 +59,10 @@ interface ForwardingNode {
   /** While callers wait for the connection. */
   reaching: Promise<boolean> | undefined;
   readonly turns: AddressTurns;
+  /** Of its addresses. */
+  turn: number;
+  /** The connections of its streams. */
+  readonly streams: Set<Connection>;
 }
 
 interface Parts {
@@ -84,6 +79,9 @@ interface Parts {
  * Forwards calls to the best reachable node, and to the next one if a connection breaks before any response. A call that
  * must not be sent twice is sent once: only connecting is tried at several nodes. Forwarding takes nothing from the
  * indexer: it has connections of its own, and `ForwardingAdmission` decides when a call may be sent.
+ *
+ * Each stream has one for itself: proxies allow some hundred calls at once on a connection, which streams would take from all
+ * others, and leave it after so many, which would end them.
  */
 export class Forwarder {
   readonly #open: (endpoint: Endpoint, turn: number) => Connection;
@@ -110,35 +108,45 @@ export class Forwarder {
     const method = path.slice(path.lastIndexOf('/') + 1);
     let outcome: ForwardOutcome = 'unreachable';
     for (const endpoint of nodes().slice(0, MAX_NODES)) {
+      if (this.#isClosed) break;
       const { name } = endpoint;
-      const node = await this.#reach(endpoint, signal);
-      if (node === undefined) continue;
-      const admission = await this.#parts.admission
-        .admit(name, { method, isStream }, signal)
-        .catch((error: unknown) => {
-          if (!isAbort(error) && !signal.aborted) throw error;
-          return 'aborted' as const;
-        });
-      if (signal.aborted && typeof admission !== 'string') admission.over('other');
-      if (signal.aborted || admission === 'aborted') return 'ended';
-      if (typeof admission === 'string') {
-        if (admission !== 'gone') outcome = admission;
-        continue;
-      }
-      metrics.upstreamRequests.inc({ endpoint: name, method });
-      const sent = metadataOf?.(name) ?? {};
-      const startedMs = clock.monotonic();
-      // It fails where the channel was closed while the call waited to be admitted.
-      const { connection, turns } = node;
-      const end = await send(connection, request, { admission, sent, sink, signal, turns }).catch(
-        (error: unknown) => {
+      const known = this.#nodes.get(name) ?? this.#unused(endpoint);
+      this.#nodes.set(name, known);
+      const own = isStream ? this.#open(endpoint, known.turn) : undefined;
+      if (own !== undefined) known.streams.add(own);
+      const node = own === undefined ? known : { ...known, connection: own, reaching: undefined };
+      try {
+        if (!(await this.#reach(node, signal))) continue;
+        const admission = await this.#parts.admission
+          .admit(name, { method, isStream }, signal)
+          .catch((error: unknown) => {
+            if (!isAbort(error) && !signal.aborted) throw error;
+            return 'aborted' as const;
+          });
+        if (signal.aborted && typeof admission !== 'string') admission.over('other');
+        if (signal.aborted || admission === 'aborted') return 'ended';
+        if (typeof admission === 'string') {
+          if (admission !== 'gone') outcome = admission;
+          continue;
+        }
+        metrics.upstreamRequests.inc({ endpoint: name, method });
+        const sent = metadataOf?.(name) ?? {};
+        const startedMs = clock.monotonic();
+        const sending = send(node, request, { admission, sent, sink, signal });
+        // It fails where the channel was closed while the call waited to be admitted.
+        const end = await sending.catch((error: unknown) => {
           admission.over('other');
           throw error;
-        },
-      );
-      if (end !== 'ended') turns.unanswered(startedMs);
-      if (end !== 'lost') return 'ended';
-      if (!isRepeatable) return 'lost';
+        });
+        // A stream may be quiet: others go on, and only the next one goes elsewhere.
+        if (end !== 'ended' && own !== undefined) known.turn += 1;
+        else if (end !== 'ended') node.turns.unanswered(startedMs);
+        if (end !== 'lost') return 'ended';
+        if (!isRepeatable) return 'lost';
+      } finally {
+        if (own !== undefined) known.streams.delete(own);
+        own?.client.close();
+      }
     }
     return outcome;
   }
@@ -146,31 +154,29 @@ export class Forwarder {
   /** Takes no more calls. Those that are sent go on: their connections close with the last of them. */
   close(): void {
     this.#isClosed = true;
-    for (const { connection } of this.#nodes.values()) connection.client.close();
+    for (const node of this.#nodes.values()) closeAll(node);
   }
 
   /**
-   * A node, once a call may be sent on its connection; `undefined` when there is none, or the signal aborts. Sends
-   * nothing. All callers wait for the same connection, and leave as soon as theirs do.
+   * True once a call may be sent on the connection; false when there is none, or the signal aborts. Sends nothing. All callers
+   * wait for the same connection, and leave as soon as theirs do.
    */
-  async #reach(endpoint: Endpoint, signal: AbortSignal): Promise<ForwardingNode | undefined> {
-    if (this.#isClosed) return undefined;
-    const node = this.#nodes.get(endpoint.name) ?? this.#unused(endpoint);
-    this.#nodes.set(endpoint.name, node);
+  #reach(node: ForwardingNode, signal: AbortSignal): Promise<boolean> {
     node.reaching ??= this.#whenReady(node.connection).finally(() => (node.reaching = undefined));
-    const isReady = await orAborted(node.reaching, signal).catch((error: unknown) => {
+    return orAborted(node.reaching, signal).catch((error: unknown) => {
       if (!signal.aborted) throw error;
       return false;
     });
-    return isReady ? node : undefined;
   }
 
   #unused(endpoint: Endpoint): ForwardingNode {
-    const turns = addressTurns(this.#parts.clock, (turn) => {
-      node.connection.client.close();
-      if (!this.#isClosed) node.connection = this.#open(endpoint, turn);
+    const turns = addressTurns(this.#parts.clock, () => {
+      closeAll(node);
+      node.turn += 1;
+      if (!this.#isClosed) node.connection = this.#open(endpoint, node.turn);
     });
-    const node: ForwardingNode = { connection: this.#open(endpoint, 0), reaching: undefined, turns };
+    const connection = this.#open(endpoint, 0);
+    const node: ForwardingNode = { connection, reaching: undefined, turns, turn: 0, streams: new Set() };
     return node;
   }
 
@@ -190,25 +196,27 @@ export class Forwarder {
   }
 }
 
+function closeAll({ connection, streams }: ForwardingNode): void {
+  for (const { client } of [connection, ...streams]) client.close();
+}
+
 /**
  * Sends a call that was admitted, as bytes, and reports its end to the admission. `sent`: our own metadata. `lost`: the
  * connection broke, and there was no response; then the sink has had no end. `unanswered`: it ended, also without one.
  */
 function send(
-  connection: Connection,
+  { connection, turns }: ForwardingNode,
   { deadlineMs, isStream, message: question, metadata: ofCaller, path }: ForwardedRequest,
   {
     admission,
     sent,
     sink,
     signal,
-    turns,
   }: {
     readonly admission: Admission;
     readonly sent: NodeMetadata;
     readonly sink: ForwarderSink;
     readonly signal: AbortSignal;
-    readonly turns: AddressTurns;
   },
 ): Promise<'ended' | 'unanswered' | 'lost'> {
   return new Promise((resolve) => {

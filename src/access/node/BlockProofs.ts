@@ -113,26 +113,22 @@ export class BlockProofs {
 
   #unproven({ block, kind: why }: Unprovable, node: string): FinalizedBlock {
     const { height } = block;
-    if (this.#parts.mode === 'required')
+    const refuse = (because: string): never => {
       throw new RefusedBlockError(
         'unproven',
-        `block ${height} cannot be proven, and proof.mode is required: ${WHY[why]}`,
+        `block ${height} cannot be proven, and ${because}: ${WHY[why]}`,
       );
+    };
+    if (this.#parts.mode === 'required') return refuse('proof.mode is required');
     const spork = this.#sporkOf(height);
     const known = this.#unprovable.get(spork);
     known?.nodes.add(node);
-    if (!this.#isAllThereIs(height, node, known))
-      throw new RefusedBlockError(
-        'unproven',
-        `block ${height} cannot be proven, and other nodes may give a better one: ${WHY[why]}`,
-      );
+    if (!this.#isAllThereIs(height, node, known)) return refuse('other nodes may give a better one');
     if (known?.why !== why) {
       const nodes = known?.nodes ?? new Set(this.#doubted.get(height));
       this.#unprovable.set(spork, { why, nodes });
-      this.#parts.logger.warn(
-        { height, node, reason: WHY[why] },
-        'blocks are taken on the word of the nodes',
-      );
+      const fields = { height, node, reason: WHY[why] };
+      this.#parts.logger.warn(fields, 'blocks are taken on the word of the nodes');
     }
     this.#lastUnprovable = why;
     return block;
@@ -147,9 +143,8 @@ export class BlockProofs {
     this.#doubted.set(height, nodes.add(node));
     const [oldest] = this.#doubted.keys();
     if (this.#doubted.size > MAX_DOUBTED_HEIGHTS && oldest !== undefined) this.#doubted.delete(oldest);
-    return this.#parts
-      .servers(height)
-      .every((server) => nodes.has(server) || known?.nodes.has(server) === true);
+    const servers = this.#parts.servers(height);
+    return servers.every((server) => nodes.has(server) || known?.nodes.has(server) === true);
   }
 
   #sporkOf(height: number): number {

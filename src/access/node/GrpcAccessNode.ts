@@ -16,28 +16,13 @@ import {
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
 import { sentence } from '../../runtime/index.js';
 import { RpcClient } from '../transport/RpcClient.js';
-import type {
-  Decode,
-  RpcClientDependencies,
-  RpcClientOptions,
-  StreamQuestion,
-} from '../transport/RpcClient.js';
+import type { Decode, RpcClientDependencies } from '../transport/RpcClient.js';
+import type { RpcClientOptions, StreamQuestion } from '../transport/RpcClient.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { Endpoint } from '../transport/endpoint.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  BlockDigest,
-  BlockHeader,
-  CallOptions,
-  NodeHealth,
-  NodeVersionInfo,
-  Rank,
-  ReceivedBlock,
-  ReceivedEvidence,
-  StreamOptions,
-  UnaryMethod,
-} from '../types.js';
+import type { AccessMethod, AccessNode, BlockDigest, BlockHeader } from '../types.js';
+import type { CallOptions, NodeHealth, NodeVersionInfo, Rank } from '../types.js';
+import type { ReceivedBlock, ReceivedEvidence, StreamOptions, UnaryMethod } from '../types.js';
 
 /** `BlockStatus` and `EventEncodingVersion` on the wire. */
 const FINALIZED = 1;

@@ -298,8 +298,13 @@ export class AccessNetwork extends NodePool {
 
   /** Judges all nodes again: what one says about our last block may matter for the others. */
   #judge(): void {
-    const expectation = this.dependencies.expectation();
-    const { hasSporks, members } = this;
+    const expected = this.dependencies.expectation();
+    const { hasSporks, members, verifier } = this;
+    const named = members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []);
+    // The spork of a checkpoint may have discarded what a node of an earlier one has there.
+    const begun = expected.watermark === undefined ? [...verifier.known, ...named] : [];
+    const sporks = [...expected.sporks, ...begun.map((rootHeight) => ({ rootHeight, sporkId: '' }))];
+    const expectation = { ...expected, sporks };
     for (const member of members) {
       const { identity, node } = member;
       if (identity === undefined) continue;
@@ -335,10 +340,8 @@ export class AccessNetwork extends NodePool {
     const { node, identity, foreign } = member;
     const name = nameOf(member);
     if (foreign === undefined) {
-      this.dependencies.logger.info(
-        { endpoint: node.name, semver: identity?.semver, lowestHeight: identity?.lowestHeight },
-        `${name} identified`,
-      );
+      const told = { semver: identity?.semver, lowestHeight: identity?.lowestHeight };
+      this.dependencies.logger.info({ endpoint: node.name, ...told }, `${name} identified`);
       return;
     }
     this.#foreignListeners.tell(node.name);
@@ -346,10 +349,8 @@ export class AccessNetwork extends NodePool {
     this.dependencies.metrics.foreignNodes.inc({ reason });
     // Chain ids are names; ids of sporks and blocks are for the debug log.
     const chains = reason === 'chain' ? { expected, found } : {};
-    this.dependencies.logger.warn(
-      { endpoint: node.name, reason, height, ...chains },
-      `${name} is foreign and left out`,
-    );
+    const fields = { endpoint: node.name, reason, height, ...chains };
+    this.dependencies.logger.warn(fields, `${name} is foreign and left out`);
     this.dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
   }
 }

@@ -103,6 +103,8 @@ export class NodePool implements AccessNodes {
   readonly dependencies: AccessNetworkDependencies;
   readonly #open: OpenNode;
   readonly #byName = new Map<string, PoolMember>();
+  /** Nothing was stored when this was looked at last. */
+  #isNew: boolean;
   /** Roots of the followed sporks, ascending; without those of the table. */
   #sporkRoots: readonly number[] = [];
 
@@ -114,6 +116,7 @@ export class NodePool implements AccessNodes {
     this.#sporks = sporks;
     this.#ratePerSecond = options.ratePerSecond;
     this.dependencies = dependencies;
+    this.#isNew = expectation().watermark === undefined;
     const tabled = sporks.flatMap(({ rootHeight, endHeightExclusive }) => [rootHeight, endHeightExclusive]);
     const known = [...tabled, sporkRoot ?? null].filter((root) => root !== null);
     this.verifier = new SporkVerifier({ known, clock, expectation, members: () => this.#heard });
@@ -347,6 +350,7 @@ export class NodePool implements AccessNodes {
   /** What `#serving` would return, without adding or keeping a historic node: a report must not cause connections. */
   #offered(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     if (this.verifier.undecidedAt(height) !== undefined) return [];
+    const isNew = this.#isBeginning();
     const serving = this.members.filter(
       (member) =>
         (member.roles[role] || member.isTabled) &&
@@ -354,10 +358,22 @@ export class NodePool implements AccessNodes {
         covers(member.range, height) &&
         !this.#mayNameSpork(member, height) &&
         // While nothing is stored, no block ties what is there after an outage to the spork that is recorded.
-        !(member.outage && this.dependencies.expectation().watermark === undefined),
+        !(member.outage && isNew),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
-    return named.length > 0 ? named : serving;
+    const offered = named.length > 0 ? named : serving;
+    // Nor does one tie to it who was asked for his spork, or the checkpoint, in vain: better those who have told.
+    const told = isNew ? offered.filter(({ identity }) => !identity?.isVague && !identity?.rootTrouble) : [];
+    return told.length > 0 ? told : offered;
+  }
+
+  /** True until the first block is stored. As it tells nodes of two chains apart, they are asked then who they are. */
+  #isBeginning(): boolean {
+    if (this.#isNew && this.dependencies.expectation().watermark !== undefined) {
+      this.#isNew = false;
+      for (const { pause } of this.named()) pause.wake();
+    }
+    return this.#isNew;
   }
 
   /** True when the index has reached the first height of this node, and the node may yet name its spork. */

@@ -1,14 +1,7 @@
 import { EdgeLog, type Logger } from '../../observability/index.js';
 import { backoffMs, type Clock, type Random } from '../../runtime/index.js';
-import type {
-  AccessMethod,
-  AccessNode,
-  AccessNodes,
-  NodeFault,
-  NodeHealth,
-  StreamMethod,
-  UnaryMethod,
-} from '../types.js';
+import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
+import type { NodeHealth, StreamMethod, UnaryMethod } from '../types.js';
 import type { UpstreamError } from '../UpstreamError.js';
 import { Attempts } from './Attempts.js';
 import { CallHealth } from './NodeHealthRecord.js';

@@ -7,7 +7,7 @@ import { foreignness, wordsOf, type Expectation } from '../pool/identity/nodeIde
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { RpcClientOptions } from '../transport/RpcClient.js';
-import { StreamReader } from '../transport/streams/StreamReader.js';
+import { StreamReader, type StreamRead } from '../transport/streams/StreamReader.js';
 import type { AccessMethod } from '../types.js';
 import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 
@@ -50,14 +50,9 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
   const { credentials, endpoint, expectation, maxMessageBytes, peer } = options;
   const { clock } = dependencies;
   const isMirrored = peer === 'mirrored';
+  const userAgent = `flow-collection-indexer/${programVersion()} doctor`;
   const node = new GrpcAccessNode(
-    {
-      endpoint,
-      maxMessageBytes,
-      timeoutMs: LIMIT_MS,
-      ratePerSecond: 0,
-      userAgent: `flow-collection-indexer/${programVersion()} doctor`,
-    },
+    { endpoint, maxMessageBytes, timeoutMs: LIMIT_MS, ratePerSecond: 0, userAgent },
     {
       clock,
       credentials,
@@ -93,14 +88,11 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     open: (signal: AbortSignal) => AsyncIterable<unknown>,
   ): Promise<void> => {
     const messages = new StreamReader({ open, signal, clock, limitMs: LIMIT_MS });
-    await ask(
-      method,
-      () => messages.read(),
-      (read) => {
-        if (read === 'silent') return 'it sent nothing in time';
-        return read.done === true ? 'the node ended the stream' : undefined;
-      },
-    ).finally(() => messages.cancel());
+    const quiet = (read: StreamRead<unknown>): string | undefined => {
+      if (read === 'silent') return 'it sent nothing in time';
+      return read.done === true ? 'the node ended the stream' : undefined;
+    };
+    await ask(method, () => messages.read(), quiet).finally(() => messages.cancel());
   };
   const blockWithCollections = async (head: number): Promise<FinalizedBlock | undefined> => {
     for (let height = head; height > head - BLOCKS_LOOKED_AT && height >= 0; height -= 1) {
@@ -163,7 +155,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
       head,
       calls,
       /** How it differs from what is expected, in words that follow its name. */
-      foreign: foreign && wordsOf(foreign, expectation.network),
+      foreign: foreign && wordsOf(foreign, expectation),
       /** The time of the call for the head, by our clock: its middle. */
       headAskedAtMs: head && headAskedAtMs,
       sealedHeight: sealed?.height,

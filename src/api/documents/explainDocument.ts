@@ -83,7 +83,8 @@ function standingOf(
     if (history !== undefined) {
       const isDamaged = isHealing(height, range);
       const [is, does] = isDamaged ? ['damaged, and', 'fetches it again'] : ['history that', 'fills in'];
-      return ['backfill', historyWords(history, `${what} is ${is} plan ${history.plan} ${does}`)];
+      const idle = daemon === undefined ? 'no daemon is running to do that' : 'its turn has not come yet';
+      return ['backfill', historyWords(history, `${what} is ${is} plan ${history.plan} ${does}`, idle)];
     }
     const first = coverageOf(range)[0]?.from;
     const advice = `To index it, plan it: backfill plan --from ${height}.`;
@@ -209,8 +210,8 @@ async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place 
   return { kind, height: place.height, blockId: stored?.block.id ?? null };
 }
 
-function historyWords({ isPaused, range }: PlannedHeight, is: string): string {
-  if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; its turn has not come yet.`;
+function historyWords({ isPaused, range, unserved }: PlannedHeight, is: string, idle: string): string {
+  if (range === null) return isPaused ? `${is}, once it is resumed.` : `${is}; ${unserved ?? idle}.`;
   const { from, to, next, state, failures, reason, waitingFor } = range;
   const where = `its range, ${from} to ${to}, is ${next > from ? `on disk up to ${next - 1}` : 'begun'}`;
   if (state === 'disputed')

@@ -35,6 +35,8 @@ export interface PlannedHeight {
   readonly isPaused: boolean;
   /** The open range that includes it; `null` while there is none. */
   readonly range: BackfillRangeStatus | null;
+  /** In words, that no node serves it and why; absent where one may. */
+  readonly unserved?: string | undefined;
 }
 
 /** One height, once indexing has begun. */

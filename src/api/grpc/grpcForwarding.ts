@@ -19,7 +19,7 @@ export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;
 const REQUEST_TIMEOUT_MS = 15_000;
 /** Concurrent forwarded calls with a single response. */
 const MAX_CALLS = 100;
-const MAX_STREAMS = 100;
+export const MAX_FORWARDED_STREAMS = 100;
 /** Forwarded requests received at once; further ones wait with their callers. */
 const MAX_RECEIVED = 32;
 /** For a forwarded call with a single response, as for every call. */
@@ -157,7 +157,9 @@ export function grpcForwarding(
     // Bounded: only known methods come here.
     const method = path.slice(path.lastIndexOf('/') + 1);
     const isLasting = isStream(path);
-    const [open, bound, what] = isLasting ? [streams, MAX_STREAMS, 'streams'] : [calls, MAX_CALLS, 'calls'];
+    const [open, bound, what] = isLasting
+      ? [streams, MAX_FORWARDED_STREAMS, 'streams']
+      : [calls, MAX_CALLS, 'calls'];
     const circle = circleRefusal(forwarded.call.metadata.get('via').join());
     const refusal = isClosed ? stopping() : circle;
     if (refusal !== undefined || open.size >= bound) {

@@ -110,7 +110,7 @@ export abstract class ListeningServer {
     const without = missingOf(secrets);
     if (isLoopback(address.host) || without.length === 0) return;
     this.#dependencies.logger.warn(
-      { server: this.#name, ...address, without, advice: '"doctor" says what to change' },
+      { server: this.#name, ...address, without, advice: '"doctor" with these settings says what to change' },
       'listening beyond this machine: anyone who reaches the port can read',
     );
   }

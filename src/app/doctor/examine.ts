@@ -7,7 +7,7 @@ import { countHeights } from '../../ranges/index.js';
 import { OperatorError, within, type Clock } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
-import { readShippedSporks } from '../lifecycle/knownBlocks.js';
+import { namedBlocks, readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
 import { checkCertificate, checkExposure } from './exposure.js';
 import { checkClock, checkNodes, checkPeers } from './nodes.js';
@@ -56,7 +56,8 @@ export async function examine(
     const { maxMessageBytes, metadataFile } = access;
     const nodes = knownNodes(config, sporks);
     const metadata = metadataFile ? readNodeMetadata(metadataFile, { access, nodes }) : new Map();
-    const expectation = { chainId, network, sporks: stored.sporks };
+    const [checkpoint] = namedBlocks(config.proof.checkpoint, []);
+    const expectation = { chainId, network, sporks: stored.sporks, checkpoint };
     const asAll = { asksFullBlocks: config.proof.mode !== 'off', expectation, maxMessageBytes };
     const ask = (endpoint: Endpoint, isPeer: boolean, asks: Asks): Promise<NodeSurvey> => {
       const credentials = credentialsFor(endpoint, isPeer, metadataFile, () => metadata);

@@ -3,6 +3,7 @@ import { isLoopback } from '../../api/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import { inShell, type Clock } from '../../runtime/index.js';
 import { leafOf, readCertificate } from '../guard/certificate.js';
+import { daemonRuns, readDaemonRecord } from '../lifecycle/daemonRecord.js';
 import { ok, problem, those, warning, type Finding } from './verdicts.js';
 
 const DAY_MS = 86_400_000;
@@ -16,15 +17,20 @@ export async function checkExposure({
   config,
   origins,
 }: Pick<LoadedConfig, 'config' | 'origins'>): Promise<Finding[]> {
-  const { access, api, metrics, roles, store } = config;
+  const { access, api, dataDir, metrics, roles, store } = config;
   const isServed = roles.includes('api');
-  const secrets: readonly (string | undefined)[] = [
-    ...(isServed ? [api.tls.keyFile ?? api.tls.certificateFile, api.tokensFile] : []),
-    access.metadataFile,
-  ];
+  const ofReaders = isServed ? [api.tls.keyFile ?? api.tls.certificateFile, api.tokensFile] : [];
+  const running = daemonRuns(dataDir) ? readDaemonRecord(dataDir)?.api : undefined;
+  const isSecured = running?.certificate !== undefined;
   const found = those(
+    running !== undefined &&
+      (running.host !== api.host || isSecured !== (api.tls.certificateFile !== undefined)) &&
+      warning(
+        `The daemon that runs listens at ${running.host}${isSecured ? ', over TLS' : ''}: it has other settings than were looked at here; ` +
+          'give doctor the flags, the environment and the --config of its start.',
+      ),
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
-    ...(await Promise.all(secrets.map((path) => tooOpen(path)))),
+    ...(await Promise.all([...ofReaders, access.metadataFile].map((path) => tooOpen(path)))),
     !isLoopback(metrics.host) &&
       warning(
         `/metrics and /readyz listen at ${metrics.host}, beyond this machine and always unencrypted, and name your nodes and their ` +

@@ -40,13 +40,12 @@ export interface DaemonRecord {
 }
 
 export const RECORD_FILE = 'daemon.json';
-const STORE_FOLDER = 'index';
 /** How often to look whether a file by which commands find the daemon is still there. */
 const LOOK_EVERY_MS = 10_000;
 
 /** The LevelDB folder within a data directory. */
 export function storePathOf(dataDir: string): string {
-  return join(dataDir, STORE_FOLDER);
+  return join(dataDir, 'index');
 }
 
 /**

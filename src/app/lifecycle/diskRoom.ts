@@ -11,12 +11,8 @@ export type DiskRoom = Awaited<ReturnType<typeof diskRoomOf>>;
 /** `freeFiles`: how many more files the file system has room for; `Infinity` where it sets no bound of its own. */
 export async function diskRoomOf(path: string) {
   const { bavail, blocks, bsize, ffree, files, type } = await statfs(path);
-  return {
-    freeBytes: bavail * bsize,
-    sizeBytes: blocks * bsize,
-    freeFiles: files === 0 ? Infinity : ffree,
-    type,
-  };
+  const freeFiles = files === 0 ? Infinity : ffree;
+  return { freeBytes: bavail * bsize, sizeBytes: blocks * bsize, freeFiles, type };
 }
 
 /**

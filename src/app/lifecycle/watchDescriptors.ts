@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
+import { MAX_FORWARDED_STREAMS } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
 import { Listeners, OperatorError, outOfDescriptors, sleep, type Clock } from '../../runtime/index.js';
@@ -14,7 +15,7 @@ const OWN = 42;
 const LEVEL = 12;
 /** Connections to a database, for reads and for writes, and one that is replaced. */
 const PER_DATABASE = 17;
-/** Connections of a node: for calls, for forwarded ones, and two that are being replaced. */
+/** Connections of a node: for calls, for forwarded ones, and two that are being replaced. Each forwarded stream has its own. */
 const PER_NODE = 4;
 /** The streams of the live range: heads, blocks, execution data, and those that replace them. */
 const LIVE_STREAMS = 8;
@@ -200,7 +201,8 @@ function ownDescriptors({ accessNodes, api, backfill, edi, peers, roles, store }
     store === undefined ? LEVEL : PER_DATABASE * databases.filter((url) => url !== undefined).length;
   const ofNodes = PER_NODE * new Set([...accessNodes, ...edi.nodes, ...peers]).size;
   const ofRanges = PER_RANGE * (roles.includes('backfill') ? backfill.parallelRanges : 0);
-  return OWN + MAX_CONTROL_CONNECTIONS + SPARE + ofStore + ofNodes + LIVE_STREAMS + ofRanges;
+  const forwarded = roles.includes('api') && api.forward ? MAX_FORWARDED_STREAMS : 0;
+  return OWN + MAX_CONTROL_CONNECTIONS + SPARE + ofStore + ofNodes + LIVE_STREAMS + ofRanges + forwarded;
 }
 
 /** Ports of the read API. */

@@ -62,6 +62,7 @@ export function openUpstream(
   store.onFailed?.((error) => {
     if (!wasAborted(error, lifecycle.signal)) lifecycle.fail(error);
   });
+  const [checkpoint] = namedBlocks(config.proof.checkpoint, []);
   const network = new AccessNetwork(
     {
       accessNodes: config.accessNodes,
@@ -82,6 +83,7 @@ export function openUpstream(
         network: config.network,
         sporks: store.meta()?.sporks ?? [],
         watermark: store.latestBlock(),
+        checkpoint,
         firstHeight: store.meta()?.firstHeight,
         storedBlock: (height) => soundBlock(store, height),
       }),

@@ -24,8 +24,6 @@ const LOCK_WAIT_MS = 5_000;
 const LOCK_LOOK_MS = 200;
 /** Permission bits of everyone but the owner. */
 const OTHERS = 0o077;
-/** Windows has no such bits: every directory there reads as open to all. */
-const hasModes = process.platform !== 'win32';
 
 /**
  * Opens the store that a daemon indexes into, and closes it at the end. Expected errors: OperatorError (locked, damaged, another
@@ -78,7 +76,8 @@ export async function openStoreToIndex(
  * owner only. Changes nothing: the wider permissions may be intended.
  */
 async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logger: Logger }): Promise<void> {
-  if (!hasModes) return;
+  // It has no such bits: every directory there reads as open to all.
+  if (process.platform === 'win32') return;
   for (const path of [dataDir, storePathOf(dataDir)]) {
     // Where it has gone meanwhile, the watch of the disk says so.
     const { mode = 0 } = (await stat(path).catch(() => undefined)) ?? {};

@@ -1,12 +1,7 @@
 import type { DaemonConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
-import {
-  LevelIndexStore,
-  loadPostgres,
-  rangesInWords,
-  repairStore,
-  verifyStore,
-} from '../../storage/index.js';
+import { LevelIndexStore, loadPostgres, rangesInWords } from '../../storage/index.js';
+import { repairStore, verifyStore } from '../../storage/index.js';
 import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } from '../../storage/index.js';
 import { closing, DATABASE_WAIT_MS, forCommand, takeLead, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';

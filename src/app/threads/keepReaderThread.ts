@@ -1,27 +1,11 @@
 import type { AdmissionEnd, ForwardingAdmission } from '../../access/index.js';
 import { mirrorMetrics, type Logger, type Metrics, type MetricsSnapshot } from '../../observability/index.js';
-import {
-  AbortError,
-  asError,
-  doublingMs,
-  EndGate,
-  every,
-  isAbort,
-  messageOf,
-  OperatorError,
-  sleep,
-  within,
-} from '../../runtime/index.js';
+import { AbortError, asError, doublingMs, EndGate, every } from '../../runtime/index.js';
+import { isAbort, messageOf, OperatorError, sleep, within } from '../../runtime/index.js';
 import type { Clock, Timer } from '../../runtime/index.js';
 import { callsOver, type Calls } from './calls.js';
-import type {
-  IndexerCalls,
-  ReaderAddresses,
-  ReaderCalls,
-  ReaderOptions,
-  ReaderSettings,
-  ReaderState,
-} from './messages.js';
+import type { IndexerCalls, ReaderAddresses, ReaderCalls } from './messages.js';
+import type { ReaderOptions, ReaderSettings, ReaderState } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
 
 /** How often the thread is checked. The state is sent at least this often. */

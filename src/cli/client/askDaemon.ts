@@ -47,8 +47,7 @@ export async function askDaemon(
   const { instance } = address;
   if (instance !== undefined && !isKnown) {
     const status = await get(address, '/status', ANSWER_TIMEOUT_MS, signal);
-    if (typeof status === 'string' || status.status !== 200) return undefined;
-    if ((Object(bodyOf(status)) as Partial<StatusDocument>).instance !== instance) return undefined;
+    if (typeof status === 'string' || instanceOf(status) !== instance) return undefined;
     if (path === '/status') return status;
   }
   const answer = await get(address, path, isLarge ? LARGE_ANSWER_TIMEOUT_MS : ANSWER_TIMEOUT_MS, signal);
@@ -84,9 +83,11 @@ async function whyNoDaemon(loaded: LoadedConfig): Promise<string> {
   const why =
     typeof answer !== 'object'
       ? answer
-      : answer.status === 200
-        ? 'another process answers there'
-        : `HTTP ${answer.status}; api.port is that of the read API`;
+      : answer.status !== 200
+        ? `HTTP ${answer.status}; api.port is that of the read API`
+        : (instanceOf(answer) ?? '') === (address?.instance ?? instanceOf(answer))
+          ? 'it answers again: try once more'
+          : 'another process answers there';
   const looked = address === undefined ? nothingRecorded(loaded.config) : `${who} at ${address.url} (${why})`;
   return `No daemon answers: ${looked}.`;
 }
@@ -103,6 +104,9 @@ function nothingRecorded(config: LoadedConfig['config']): string {
 
 /** `undefined` for anything else than JSON. */
 export const bodyOf = ({ bytes }: PlainResponse): unknown => jsonIn(bytes.toString());
+/** The daemon whose status this is; `undefined`: it is none. */
+const instanceOf = (answer: PlainResponse): string | undefined =>
+  answer.status === 200 ? (Object(bodyOf(answer)) as Partial<StatusDocument>).instance : undefined;
 
 /** The answer or, where none comes in time, why. Expected errors: OperatorError (it wants a token that we do not have). */
 async function get(

@@ -66,7 +66,11 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
   // The record may be of a daemon that was killed.
   if (line === 'nobody') return (await loadStores()).commandStore(config, command);
   if (line === undefined)
-    throw new OperatorError('no_daemon', `The daemon of ${config.dataDir} does not answer. See its log.`);
+    throw new OperatorError(
+      'no_daemon',
+      `The daemon of ${config.dataDir} does not say whether that is done: it hangs, or has just ended. It may do it yet, so look at ` +
+        '"backfill status" before you try again. Its log says more.',
+    );
   const answer = JSON.parse(line) as ControlAnswer;
   if ('refused' in answer) throw new OperatorError(answer.refused.exit, answer.refused.message);
   return answer.done as BackfillOutcome;

@@ -22,7 +22,8 @@ export async function start(
     reloading: {
       loaded,
       // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
-      hasFile: configFile !== undefined && statSync(configFile, { throwIfNoEntry: false })?.isFile() === true,
+      hasFile: () =>
+        configFile !== undefined && statSync(configFile, { throwIfNoEntry: false })?.isFIFO() !== true,
       load: () => checkEndpoints(configAgain(invocation, terminal)),
       onWanted: (listener: () => void) => terminal.onReload(listener),
     },

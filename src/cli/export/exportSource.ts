@@ -26,6 +26,8 @@ export const madeBy = (): string => `${PROGRAM} ${programVersion()}`;
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
+/** How often a daemon may not answer in a row: readers may be away for a second or two, and a suspended export finds its connection cut. */
+const MAX_MISSES = 6;
 const BUSY_MS = 1_000;
 const READ_HEIGHTS = 16;
 
@@ -64,9 +66,10 @@ export async function openExportSource(
     return storeSource(loaded, signal);
   }
   /** Once it does not answer, another may: after a restart it listens elsewhere. */
-  let isKnown = true;
+  let misses = 0;
   const lookAgain = async (error?: OperatorError): Promise<void> => {
-    if (!follow) throw error ?? (await noDaemon(loaded));
+    if (error === undefined) misses += 1;
+    if (!follow && (error ?? misses > MAX_MISSES)) throw error ?? (await noDaemon(loaded));
     progress.waits(error === undefined ? 'The daemon does not answer' : undefined);
     await sleep(systemClock, LOOK_AGAIN_MS, signal);
   };
@@ -87,13 +90,13 @@ export async function openExportSource(
     page: async ({ from, to }) => {
       const path = `/export?from=${from}&to=${to}&form=stored`;
       for (;;) {
-        const answer = await askDaemon(loaded, path, { isKnown, isLarge: true, signal });
+        const answer = await askDaemon(loaded, path, { isKnown: misses === 0, isLarge: true, signal });
         if (signal.aborted) throw abortReason(signal);
-        isKnown = answer !== undefined;
         if (answer === undefined) {
           await lookAgain();
           continue;
         }
+        misses = 0;
         const refused = answer.status === 200 ? undefined : refusalOf(answer.status, bodyOf(answer));
         progress.waits(answer.status === 503 ? `The daemon says "${refused?.error.message}"` : undefined);
         if (refused === undefined) return storedBlocksIn(answer.bytes);

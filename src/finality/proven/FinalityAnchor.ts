@@ -122,7 +122,7 @@ export class FinalityAnchor {
     const checkpoint = this.#parts.named.find(({ kind }) => kind === 'checkpoint');
     if (checkpoint !== undefined && (checkpoint.height < from || checkpoint.height > to))
       throw new NotProvenError(
-        `the checkpoint at height ${checkpoint.height} is not among the heights from ${from} to ${to}, which are indexed without a gap and of one spork; unless it is still to come, name one of those (--proof-checkpoint)`,
+        `the checkpoint at height ${checkpoint.height} is not among the heights from ${from} to ${to}, which are indexed without a gap and of one spork; unless it is still to come, name one of those (--proof-checkpoint), or begin a new store at or below it (--start-height)`,
       );
     const named = checkpoint ?? this.#namedIn(range, 'spork_root');
     const last = checkpoint === undefined ? this.#namedIn(range, 'spork_table') : undefined;

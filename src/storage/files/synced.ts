@@ -3,13 +3,10 @@ import { hasCode } from '../StorageError.js';
 
 /** Expected errors: those of the file system, except for a path that does not exist. */
 export async function exists(path: string): Promise<boolean> {
-  try {
-    await stat(path);
-    return true;
-  } catch (error) {
-    if (hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR')) return false;
-    throw error;
-  }
+  const fault: unknown = await stat(path).catch((error: unknown) => error);
+  if (!(fault instanceof Error)) return true;
+  if (hasCode(fault, 'ENOENT') || hasCode(fault, 'ENOTDIR')) return false;
+  throw fault;
 }
 
 /** Makes the names in a directory outlive a power loss. Expected errors: those of the file system. */

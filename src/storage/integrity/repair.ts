@@ -2,16 +2,10 @@ import { readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
-import { LevelDatabase, withDatabase } from '../leveldb/directory/LevelDatabase.js';
+import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
 import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
-import {
-  besideOf,
-  DATABASE_FILE,
-  holdsData,
-  prepareDirectory,
-  replaceablePlace,
-  runAlone,
-} from '../leveldb/directory/storeDirectory.js';
+import { besideOf, DATABASE_FILE, holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
+import { repairedOf, replaceablePlace, runAlone } from '../leveldb/directory/storeDirectory.js';
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
@@ -24,14 +18,8 @@ import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
 import { emptyLine } from '../records/book/changeBook.js';
 import { keeps, repairedBook, type RepairedBook } from '../records/book/repairedBook.js';
-import {
-  coverageOf,
-  putChanges,
-  readOne,
-  readRanges,
-  readUnproven,
-  single,
-} from '../records/book/bookRecords.js';
+import { coverageOf, putChanges, readOne } from '../records/book/bookRecords.js';
+import { readRanges, readUnproven, single } from '../records/book/bookRecords.js';
 import { coverageOfBook, type StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { contains, joined, without, type HeightRanges } from '../records/heightRanges.js';
@@ -75,7 +63,7 @@ export async function repairStore(
   dependencies: VerifyDependencies,
 ): Promise<RepairReport> {
   const path = await replaceablePlace(options.path);
-  const copy = `${path}.repaired`;
+  const copy = repairedOf(path);
   const work = async (): Promise<RepairReport> => {
     await undoInterrupted(path, copy);
     await prepareDirectory(path, false);
@@ -138,18 +126,14 @@ async function writeAnew(path: string): Promise<void> {
   const fresh = `${path}.new`;
   await rm(fresh, { recursive: true, force: true });
   await prepareDirectory(fresh, true);
-  const from = await LevelDatabase.open(path, { create: false });
-  const to = await LevelDatabase.open(fresh, { create: true });
-  try {
+  const copying = async (from: Database, to: Database): Promise<void> => {
     for await (const page of readingOn(from, () => undefined).pages({})) {
       using batch = to.batch();
       for (const [key, value] of page) batch.put(key, value);
       await batch.write();
     }
-  } finally {
-    await to.close();
-    await from.close();
-  }
+  };
+  await withDatabase(path, (from) => withDatabase(fresh, (to) => copying(from, to), true));
   await rm(path, { recursive: true });
   await rename(fresh, path);
 }

@@ -1,5 +1,5 @@
 import type { FinalizedBlock } from '../../flow/index.js';
-import { abortReason, OperatorError } from '../../runtime/index.js';
+import { OperatorError } from '../../runtime/index.js';
 import type { CheckedHeights } from '../port/IndexStore.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../port/stored.js';
@@ -152,9 +152,7 @@ export async function checkCovered(
   const covered = await coverage();
   const live = covered.at(-1) ?? { from: 0, to: -1 };
   const extent = extentOf(live, covered.slice(0, -1), [], known);
-  const onHeight = (): void => {
-    if (signal?.aborted === true) throw abortReason(signal);
-  };
+  const onHeight = (): void => signal?.throwIfAborted();
   const { bytes } = await check({ extent, range, damages, holds, onHeight });
   // A height may have left the coverage meanwhile.
   return { bytes, damages: damages.at(await coverage()) };

@@ -65,6 +65,7 @@ const inFlight = async (metrics: ReaderMetrics, kind: 'call' | 'stream'): Promis
   (await scraped(metrics)).value('forwarded_calls_in_flight', { protocol: 'grpc', kind });
 
 const echo: RawHandler = (call, request) => answer(call, request);
+const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
 const endOf = (call: EventEmitter): Promise<{ code: status; details: string }> =>
   new Promise((resolve) => call.on('error', () => undefined).once('status', resolve));
 const firstOf = (stream: EventEmitter) => new Promise((resolve) => stream.once('data', resolve));
@@ -318,6 +319,24 @@ it('stays at an address from which a stream still brings messages, whatever else
   stream.cancel();
 });
 
+it('takes for streams no room from calls: proxies allow few at once on a connection', async () => {
+  const to = await forwardingTo(await RawNode.start({ [SCRIPT]: echo, [EVENTS]: begun }, 1));
+  const streams = [to.stream(EVENTS), to.stream(EVENTS)];
+  await Promise.all(streams.map(firstOf));
+  const deadline = Date.now() + 5_000;
+  expect((await to.call(SCRIPT, Buffer.from('x'), { deadline })).message.toString()).toBe('x');
+  for (const stream of streams) stream.cancel();
+});
+
+it('cuts no quiet stream because others that were quiet, too, are left', async () => {
+  const to = await forwardingTo(await RawNode.start({ [EVENTS]: () => undefined }));
+  const [kept, ...left] = [1, 2, 3, 4].map(() => to.stream(EVENTS));
+  await sleep(1_200);
+  for (const stream of left) stream.cancel();
+  expect(await Promise.race([endOf(kept!), sleep(1_500)])).toBeUndefined();
+  kept!.cancel();
+});
+
 describe('what the index does not have', () => {
   const BY_HEIGHT = `${API}/GetBlockByHeight`;
   const BY_ID = `${API}/GetTransaction`;
@@ -514,7 +533,6 @@ it('bounds: end the stream of whoever takes nothing, give back what it held, and
 });
 
 it('bounds: allow so many streams, and end them when the server closes', async () => {
-  const begun: RawHandler = (call) => call.write(Buffer.from('begun'));
   const { clientOf, metrics, server } = await crowded({ [EVENTS]: begun });
   const open = (index: number) => {
     const stream = clientOf(index).makeServerStreamRequest(EVENTS, asItIs, asItIs, Buffer.alloc(0));

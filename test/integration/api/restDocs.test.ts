@@ -1,36 +1,33 @@
-import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { pageAt } from '../../docs/files.js';
+import { commandsIn, shellLines } from '../../docs/shell.js';
 import { chainOf, EventReader, HashedChain, ServedChain, transactionIds } from '../../support/index.js';
 import { transactionWith } from '../../support/index.js';
 
-const page = readFileSync(new URL('../../../docs/rest-api.md', import.meta.url), 'utf8');
 const base = 'http://127.0.0.1:7180';
 
 /**
  * The calls of the page: `curl FLAGS 'URL' # STATUS: { field, … }`. What is shown of a stream is its first event; `body` is `undefined`
  * where the page tells of none.
  */
-const examples = page
-  .split('\n')
-  .filter((line) => line.startsWith('curl '))
-  .map((line) => {
-    const [, command = '', status = '', body] = /^curl (.*?) +# (\d{3})(?:: (.*))?$/.exec(line) ?? [];
-    const words = [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain ?? '');
+const examples = shellLines(pageAt('docs/rest-api.md'))
+  .filter(({ isInline, text }) => !isInline && text.startsWith('curl '))
+  .map(({ text, comment }) => {
+    const [, status = '', body] = /^(\d{3})(?:: (.*))?$/.exec(comment) ?? [];
+    const [[, ...words] = []] = commandsIn(text);
     const headers: Record<string, string> = {};
     const example = { method: 'GET', headers, isCompressed: false, isStream: false, path: '' };
-    for (let at = 0; at < words.length; at += 1) {
-      const word = words[at] ?? '';
+    for (const [at, word] of words.entries()) {
       if (word === '-I') example.method = 'HEAD';
       else if (word === '--compressed') example.isCompressed = true;
       else if (word === '-N') example.isStream = true;
-      else if (word === '-H') {
-        at += 1;
-        const [name = '', value = ''] = (words[at] ?? '').split(': ');
+      else if (words[at - 1] === '-H') {
+        const [name = '', value = ''] = word.split(': ');
         headers[name] = value;
       } else if (word.startsWith(base)) example.path = word.slice(base.length);
-      else if (word !== '-s') throw new Error(`what is ${word} in: ${line}`);
+      else if (!['-s', '-H'].includes(word)) throw new Error(`what is ${word} in: ${text}`);
     }
-    return { ...example, line, status: Number(status), body };
+    return { ...example, line: `${text} # ${comment}`, status: Number(status), body };
   });
 
 const script = Buffer.from('transaction { execute { log("hello") } } '.repeat(50));
@@ -55,7 +52,7 @@ it('has calls that can be made', () => {
   for (const { path, status, line } of examples) expect(`${path} ${status}`, line).toMatch(/^\/\S* \d+$/);
 });
 
-it.each(examples.map((example) => [example.line.replaceAll(/ +/g, ' '), example] as const))(
+it.each(examples.map((example) => [example.line, example] as const))(
   '%s',
   async (_, { path, method, headers, isCompressed, isStream, status, body }) => {
     const blocks = path.startsWith('/proof/') ? proven : chain;

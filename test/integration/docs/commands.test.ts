@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { daemonSettings } from '../../../src/config/index.js';
@@ -10,6 +10,9 @@ import { fill } from '../../docs/placeholders.js';
 import { commandsIn, shellLines } from '../../docs/shell.js';
 import { runProgram, scratchDirectory, ServedChain, smallChain } from '../../support/index.js';
 import { useOddExports } from '../../support/oddExports.js';
+
+type Schema = Record<'properties', Record<string, { readonly enum?: readonly string[] }>>;
+type OpenApi = { paths: Record<string, unknown>; components: { schemas: Record<string, Schema> } };
 
 /** `/status` has sections of the same names. */
 const statusFields = readFileSync(join(root, 'src/api/view/statusDocument.ts'), 'utf8');
@@ -45,14 +48,26 @@ describe.each(current.map((page) => [page.file, page] as const))('%s', (file, pa
         .map(({ text }) => text)
         .filter((text) => /^[a-z]+\.[a-z]+[A-Z][A-Za-z]+$/.test(text) && sections.has(text.split('.')[0]))
         .filter((key) => !(key in daemonSettings) && !statusFields.includes(`${key.split('.')[1]}:`)),
+      // What stands in brackets behind a key is its default.
+      ...[...page.prose.matchAll(/`([a-z]+\.?[A-Za-z]+)` \((\d[\d,]*)(?: (s|MiB|heights))?\)/g)]
+        .filter(([, key = '', value = '', unit = '']) => {
+          const times = { s: 1_000, MiB: 1_048_576 }[unit] ?? 1;
+          const setting = new Map<string, { default?: unknown }>(Object.entries(daemonSettings)).get(key);
+          return setting && setting.default !== Number(value.replaceAll(',', '')) * times;
+        })
+        .map(([whole]) => whole),
     ];
     expect(wrong).toEqual([]);
   });
 });
 
-it('calls routes that are served', async () => {
+it('calls routes that are served, and names what these answer', async () => {
   const served = await ServedChain.start(smallChain(100, [[], []]), { sealed: null });
-  const { paths } = (await served.get('/openapi.json')).body as { paths: Record<string, unknown> };
+  const { components, paths } = (await served.get('/openapi.json')).body as OpenApi;
+  const [status, refusal] = ['Status', 'Error'].map((name) => components.schemas[name]?.properties ?? {});
+  const answered = [...Object.keys(status ?? {}), ...(refusal?.['reason']?.enum ?? ['?'])];
+  const { prose } = pageAt('docs/api.md');
+  expect(answered.filter((word) => !prose.includes(`\`${word}\``))).toEqual([]);
   const patterns = [...Object.keys(paths), '/metrics', '/livez', '/readyz', '/', '/docs', '/v1/ws'].map(
     (route) => new RegExp(`^${route.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
   );
@@ -80,4 +95,19 @@ it.each(lines)('of a file that export made, whatever stands in it, a page has pr
   expect(await odd.run('--output', file, '--quiet')).toMatchObject({ exit: 'done' });
   const wrapper = ['bash', '-e', '-o', 'pipefail', '-c', line.replaceAll('FILE', file)];
   expect(await runProgram([], {}, { wrapper })).toMatchObject({ code: 0, stderr: '' });
+  if (!line.includes('check-export')) return;
+  // One that was cut off is not what it seems to be.
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/.*\n$/, ''));
+  expect(await runProgram([], {}, { wrapper })).toMatchObject({ code: 1, stdout: '' });
+});
+
+it('has a proxy’s configuration that nginx takes', ({ skip }) => {
+  if (!isInstalled('nginx')) skip();
+  const { text = '' } =
+    pageAt('docs/operations.md').fences.find((fence) => /^location/m.test(fence.text)) ?? {};
+  const [beside = '', location = ''] = text.split(/^(?=location)/m);
+  const file = join(scratchDirectory(), 'nginx.conf');
+  writeFileSync(file, `events {}\nhttp {\n${beside}server {\n${location}\n}\n}\n`);
+  const { stderr } = spawnSync('nginx', ['-t', '-c', file, '-e', 'stderr'], { encoding: 'utf8' });
+  expect(stderr).toContain('syntax is ok');
 });

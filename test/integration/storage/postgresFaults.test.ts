@@ -213,6 +213,18 @@ it('never ends a process that leads, follows, reads or works with others', () =>
     },
   }));
 
+it('is none to a command whose session was ended after that time, as that of a process which stood still is', async () => {
+  const { url } = await filled(10);
+  const store = await opening(url, { patienceMs: 200 });
+  const { release } = await lockHeld(url, 'SELECT FROM flow_store.store FOR UPDATE');
+  const leading = store.shared.lead();
+  const late = `wait_event_type = 'Lock' AND datname = current_database() AND now() - query_start > '300 ms'`;
+  const end = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${late}`;
+  await until(async () => (await asAdmin(url, end)).rowCount === 1);
+  await release();
+  expect((await leading).aborted).toBe(false);
+});
+
 it('is asked again by whoever reads, where it has ended the sessions', async () => {
   const { faults, store, url } = await filledBehindFaults(10, [at(10)]);
   const command = await opening(faults.url, { isReadOnly: true, patienceMs: 20_000 });

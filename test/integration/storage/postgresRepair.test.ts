@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { asAdmin, blocksIn, commitThrough, countIn, evidenceOf, heal } from '../../support/index.js';
-import { plainChain, range, rowsOf, until, usePostgres } from '../../support/index.js';
+import { lockHeld, plainChain, range, rowsOf, until, usePostgres } from '../../support/index.js';
 
 const FIRST = 10;
 const LAST = 49;
@@ -90,6 +90,35 @@ describe('a store on PostgreSQL that is damaged', () => {
     expect(store.ranges.plans().map(({ from, to }) => ({ from, to }))).toEqual(expected.holes);
     expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false });
     await expectHealed(url);
+  });
+
+  it('is not what a rewind takes away while it is looked for', async () => {
+    const { url } = await filled();
+    const { client, release } = await lockHeld(url, 'LOCK TABLE flow_store.collection');
+    const verified = postgres.verified(url);
+    const waiting = `pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`;
+    await until(async () => (await countIn(url, waiting)) === 1);
+    for (const table of ['block', 'body', 'collection', 'transaction', 'account_transaction'])
+      await client.query(`DELETE FROM flow_store.${table} WHERE height > 40`);
+    await client.query('UPDATE flow_store.coverage SET to_height = 40 WHERE to_height = 49');
+    await release();
+    expect(await verified).toMatchObject({ damages: [], damagedHeights: [], heights: 25 });
+  });
+
+  it('is looked for in a thousand scripts at once: it says how far it is, and stops there when told', async () => {
+    const { url } = await filled();
+    const bodies = 'SELECT int4send(n) AS body FROM generate_series(1, 2500) AS n';
+    await asAdmin(url, `INSERT INTO flow_store.script SELECT sha256(body), body FROM (${bodies}) AS made`);
+    const told: string[] = [];
+    const ending = new AbortController();
+    const onProgress = ({ phase }: { readonly phase: string }) => {
+      if (phase === 'pointers') ending.abort(new Error(phase));
+      told.push(phase);
+    };
+    expect((await postgres.verified(url, {}, { onProgress })).damages).toEqual([]);
+    expect(told.filter((phase) => phase === 'pointers')).toHaveLength(2);
+    const verifying = postgres.verified(url, { from: undefined }, { onProgress, signal: ending.signal });
+    await expect(verifying).rejects.toThrow('pointers');
   });
 
   it('goes on below the heights that are lost at its end, and at its beginning', async () => {

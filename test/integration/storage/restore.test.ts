@@ -291,10 +291,8 @@ describe('an archive is refused, by its cause,', () => {
     const beside = `${path}2`;
     const outcomes = await Promise.allSettled([path, path, beside].map((place) => again(from, place)));
     const refused = outcomes.filter(({ status }) => status === 'rejected');
-    if (['linux', 'win32'].includes(process.platform))
-      expect(refused).toMatchObject([
-        { reason: fault('locked', `A ${command} of the store at ${path} is under way`) },
-      ]);
+    const reason = fault('locked', `A ${command} of the store at ${path} is under way`);
+    if (['linux', 'win32'].includes(process.platform)) expect(refused).toMatchObject([{ reason }]);
     expect(await readdir(dirname(path))).toEqual([basename(path), basename(beside)]);
     await open(path);
   });

@@ -172,6 +172,22 @@ describe('identification', () => {
     expect(names(empty.forHeight(6))).toEqual(['a:1']);
   });
 
+  it('gives an empty index its first block of nodes that told their spork, and asks all again once there is one', async () => {
+    const late: NodeScript = { version: version(0), blockIdAt: () => idOf('2') };
+    late.fails = { GetNodeVersionInfo: 'deadline' };
+    const known: { watermark?: typeof watermark } = {};
+    const scripts = { 'late:1': late, 'a:1': { version: version(0), blockIdAt: () => idOf('1') } };
+    const { net } = await identified(scripts, {}, known);
+    expect(names(net.forHeight(0))).toEqual(['a:1']);
+    late.fails = {};
+    await clock.advance(20_000);
+    expect(names(net.forHeight(0))).toHaveLength(2);
+    known.watermark = { height: 3, id: idOf('1') };
+    expect(names(net.forHeight(4))).toHaveLength(2);
+    await clock.advance(1_000);
+    expect(names(net.forHeight(4))).toEqual(['a:1']);
+  });
+
   it('neither floods nor whitewashes a node whose other calls fail', async () => {
     const { net, nodes } = await identified({ 'a:1': { version: version(5) } });
     const node = nodes.node('a:1');
@@ -491,6 +507,17 @@ it('nodes with another block at the watermark are served when their spork ended 
   };
   const crossed = [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }];
   const { net } = await identified(scripts, {}, { sporks: crossed, watermark });
+  expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
+});
+
+it('nodes with another block than the checkpoint are foreign at once, also alone, unless their spork ended below it', async () => {
+  const other: NodeScript = { version: version(100), blockIdAt: () => idOf('b') };
+  const besides = (more: Record<string, NodeScript>) =>
+    identified({ 'x:1': other, ...more }, {}, { checkpoint: watermark });
+  expect(names((await besides({ 'a:1': { blockIdAt: ours } })).net.live())).toEqual(['a:1']);
+  const said = `x:1 has block ${idOf('b')} at height 150, where proof.checkpoint names ${idOf('a')}`;
+  await expect(besides({})).rejects.toMatchObject(refusal('foreign', said));
+  const { net } = await besides({ 'b:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours } });
   expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
 });
 

@@ -8,7 +8,7 @@ import { createReaderMetrics } from '../../../src/observability/index.js';
 import type { Clock } from '../../../src/runtime/index.js';
 import type { BlockEntry, WholeBlock } from '../../../src/storage/index.js';
 import { branchAbove, chainOf, idOf, MemoryIndexStore, scraped, smallChain } from '../../support/index.js';
-import { transactionWith, VirtualClock } from '../../support/index.js';
+import { numbers as heights, transactionWith, VirtualClock } from '../../support/index.js';
 
 const FIRST = 100;
 /** As many are read once for all followers. */
@@ -149,7 +149,6 @@ const batchOf = (latest: number, blocks: readonly BlockEntry[]) => ({
   latestIndexedHeight: latest + blocks.length,
 });
 const refusal = (promise: Promise<unknown>) => promise.catch((error: unknown) => error);
-const heights = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, at) => from + at);
 
 const seen = (height: number, blockId: Identifier | undefined = idOf(`block ${height}`)) => ({
   lastSeen: { height, blockId },

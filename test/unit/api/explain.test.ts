@@ -92,13 +92,19 @@ describe('a height', () => {
   });
 
   it('that was damaged is called so', async () => {
-    const ofPlan = () => ({ plan: 2, isPaused: false, range: null });
-    range = { ...range, coverage: [{ from: FIRST + 2, to: LATEST }], healing: [{ from: FIRST, to: FIRST }] };
-    const source = workOfStore(store, () => range, ofPlan);
-    for (const [height, summary] of [
-      [FIRST, 'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.'],
-      [FIRST + 1, 'Height 101 is history that plan 2 fills in; its turn has not come yet.'],
-    ])
+    const unserved = 'no access node serves height 102';
+    const plan = { plan: 2, isPaused: false, range: null };
+    const ofPlan = (height: number) => (height === FIRST + 2 ? { ...plan, unserved } : plan);
+    range = { ...range, coverage: [{ from: FIRST + 3, to: LATEST }], healing: [{ from: FIRST, to: FIRST }] };
+    const rest = workOfStore(store, () => range, ofPlan);
+    const daemon = { reasons: [], work: undefined };
+    const run = { ...rest, momentAt: async (at: number) => ({ ...(await rest.momentAt(at)), daemon }) };
+    for (const [source, height, summary] of [
+      [rest, FIRST, 'Height 100 is damaged, and plan 2 fetches it again; no daemon is running to do that.'],
+      [run, FIRST, 'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.'],
+      [run, FIRST + 1, 'Height 101 is history that plan 2 fills in; its turn has not come yet.'],
+      [run, FIRST + 2, `Height 102 is history that plan 2 fills in; ${unserved}.`],
+    ] as const)
       expect(await explainDocument(store, `${height}`, source)).toMatchObject({ summary });
   });
 

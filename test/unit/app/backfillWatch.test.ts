@@ -192,10 +192,11 @@ it('finds the plan of a height, one at work before one that is paused', () => {
     { ...plan!, isPaused: true },
     { ...plan!, id: 2, from: 15 },
   ];
-  world.state = { ...world.state, plans };
+  world.state = { ...world.state, plans, unserved: [{ from: 30, to: 50 }] };
   const range = { from: 10, to: 19 };
   expect(world.watch.plannedAt(16)).toMatchObject({ plan: 2, isPaused: false, range });
-  expect(world.watch.plannedAt(30)).toMatchObject({ plan: 2, range: null });
+  const unserved = 'no access node serves height 30';
+  expect(world.watch.plannedAt(30)).toMatchObject({ plan: 2, range: null, unserved });
   expect(world.watch.plannedAt(5)).toMatchObject({ plan: 1, isPaused: true, range: null });
   expect(world.watch.plannedAt(60)).toBeUndefined();
 });

@@ -154,7 +154,7 @@ it('a reload takes no setting from a configuration of another network', () => {
   const logger = Object.assign(new RecordingLogger(), { fatal, setLevel });
   let reload = (): void => undefined;
   const parts = { load: () => at('mainnet'), onWanted: (listener: () => void) => void (reload = listener) };
-  const built = reloadWhenWanted({ hasFile: true, loaded: at('devnet'), ...parts }, { logger });
+  const built = reloadWhenWanted({ hasFile: () => true, loaded: at('devnet'), ...parts }, { logger });
   reload();
   built({} as Parameters<typeof built>[0]);
   expect(logger.records).toMatchObject([{ fields: { why: matching(/for the network mainnet/) } }]);

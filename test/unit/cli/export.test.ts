@@ -9,7 +9,7 @@ import { programVersion } from '../../../src/app/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { blocksOf, eventually, matching, refusal, RestNode, runInProcess } from '../../support/index.js';
 import { scratchDirectory, ServedChain, smallChain, transactionWith } from '../../support/index.js';
-import { writeReferenceStore, storeFlags, storePath, withStore, type Ran } from '../../support/index.js';
+import { filledDirectory, storeFlags, storePath, withStore, type Ran } from '../../support/index.js';
 
 const FIRST = 100;
 const LAST = 112;
@@ -17,8 +17,8 @@ const MIDDLE = 106;
 
 const chain = new ChainGenerator({ seed: 5, rootHeight: FIRST, profile: 'mixed' });
 
-function fill(directory: string, generator: ChainGenerator): Promise<void> {
-  return writeReferenceStore(directory, blocksOf(generator, FIRST, LAST), { chainId: generator.chainId });
+function fill(directory: string, generator: ChainGenerator): Promise<string> {
+  return filledDirectory({ chain: generator, from: FIRST, to: LAST }, directory);
 }
 
 let dataDir: string;
@@ -282,13 +282,16 @@ describe('an export from a daemon', () => {
       const range = { firstIndexed: 0, latestIndexed: 1, coverage: [{ from: 0, to: 0 }] };
       const status = { chainId: 'flow-localnet', ...range, healing: [{ from: 1, to: 1 }] };
       if (url === '/status') response.end(JSON.stringify(status));
+      else if (seen.length === 2) response.destroy();
       else response.writeHead(503).end('{"reason":"healing","message":"it heals; retry"}');
-      if (seen.length > 2) ending.abort();
+      if (seen.length > 3) ending.abort();
     });
     let said = '';
     const change = { signal: ending.signal, err: (text: string) => void (said += text) };
     await expect(runInProcess(['export', '--api-port', String(port)], change)).rejects.toThrow();
-    expect(said).toBe('The daemon says "it heals; retry"; waiting for it.\n');
+    expect(said).toBe(
+      'The daemon does not answer; waiting for it.\nThe daemon says "it heals; retry"; waiting for it.\n',
+    );
   });
 
   it.skipIf(!['linux', 'win32'].includes(process.platform))('shares its file with no other one', async () => {

@@ -49,11 +49,14 @@ it('is not whoever listens at the address of one that crashed', async () => {
 
 it('takes commands through the socket beside its record, though from here neither its process nor its path is seen', async () => {
   const dataDir = dataDirectory('contained', 1, { pid: 2 ** 22, control: '/elsewhere/control.sock' });
-  const server = createServer((socket) => socket.once('data', () => socket.end('{"done":{}}\n')));
+  const answers = ['{"done":{}}\n'];
+  const server = createServer((socket) => socket.once('data', () => socket.end(answers.pop())));
   atEnd(() => void server.close());
   await once(server.listen(join(dataDir, 'control.sock')), 'listening');
   const { out } = await run('backfill', 'pause', '--data-dir', dataDir);
   expect(out).toBe('Every plan is paused.\n');
+  const unsure = refusal('no_daemon', /It may do it yet, so look at "backfill status" before you try again/);
+  expect(await run('backfill', 'plan', '--everything', '--data-dir', dataDir)).toMatchObject(unsure);
 });
 
 it('is looked for where the environment says when there is no record, but the store is as good', async () => {
@@ -69,10 +72,16 @@ it('is looked for where the environment says when there is no record, but the st
   expect(await run('get', 'block', '7', '--api-port', '1')).toMatchObject({ exit: 'no_daemon' });
 });
 
+let misses = 0;
 it.each<[string, RegExp, RestReply]>([
   ['the metrics', /HTTP 404; api\.port is that of the read API/, (_, to) => to.writeHead(404).end()],
   ['a gRPC port', /HPE_\w+: no HTTP; api\.port is not that/, (_, to) => to.socket?.end('\0\0\0')],
   ['a port with TLS', /ECONNRESET: if it speaks TLS, name --api-tls/, (_, to) => to.socket?.destroy()],
+  [
+    'one that missed a question',
+    /it answers again: try once more/,
+    (_, to) => ((misses += 1) > 1 ? to.end('{"instance":"one"}') : to.destroy()),
+  ],
 ])('says why where none answers: %s', async (_, why, reply) => {
   const { port } = await RestNode.start(reply);
   expect(await run('status', '--api-port', String(port))).toMatchObject(refusal('no_daemon', why));

@@ -1,12 +1,14 @@
-import { readdirSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { chownSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, vi } from 'vitest';
 import { accountChain, begin, makeChain, matching, refusal, runInProcess } from '../../support/index.js';
-import { scratchDirectory, seededCollection, seededRandom, useStores } from '../../support/index.js';
+import { scratchDirectory, seededCollection, seededRandom, storePath } from '../../support/index.js';
+import { useStores, writeStore } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
-import { storePath } from '../../support/storeDump.js';
 
 const FIRST = 6;
+/** A user that is not root. */
+const OTHER = 65_534;
 
 const stores = useStores();
 const open = (dataDir: string, accounts?: boolean): Promise<LevelIndexStore> =>
@@ -63,6 +65,29 @@ it('verify says what the database cannot read of a truncated table', async () =>
   expect(out).toContain(table);
   expect(out).toMatch(/\d problems?; "repair" says/);
   expect(out).not.toMatch(/no single height|damages;/);
+});
+
+it('what root does to the store of another user leaves it to that user', async ({ skip }) => {
+  if (process.getuid?.() !== 0) skip();
+  const dataDir = await directoryWith(FIRST, 40);
+  const index = storePath(dataDir);
+  const pathsIn = (): string[] => ['', ...readdirSync(index)].map((name) => join(index, name));
+  for (const path of [dataDir, ...pathsIn()]) chownSync(path, OTHER, OTHER);
+  const copy = join(scratchDirectory(), 'copy');
+  const commands = ['verify', `backup --to ${copy}`, 'repair --yes', 'rewind --to 20 --yes'];
+  for (const line of [...commands, `restore --from ${copy}`]) {
+    if (line.startsWith('repair')) rmSync(join(index, 'CURRENT'));
+    if (line.startsWith('restore')) rmSync(index, { recursive: true });
+    expect([line, (await run(dataDir, ...line.split(' '))).exit]).toEqual([line, 'done']);
+    expect(pathsIn().filter((path) => statSync(path).uid !== OTHER)).toEqual([]);
+  }
+});
+
+it('a plan from the root asks for a node where the store knows no spork', async () => {
+  const dataDir = scratchDirectory();
+  await writeStore(dataDir, makeChain(FIRST, [[]]));
+  const { message } = await run(dataDir, 'backfill', 'plan', '--from', 'root');
+  expect(message).toContain('Only access nodes know the root of the live spork: start the daemon');
 });
 
 it('rewind says what it would forget, and forgets nothing without --yes', async () => {

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { atEnd, blocksOf, matching, refusal, runInProcess, scratchDirectory } from '../../support/index.js';
-import { writeReferenceStore } from '../../support/index.js';
+import { atEnd, filledDirectory, matching, refusal } from '../../support/index.js';
+import { runInProcess, scratchDirectory } from '../../support/index.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
 
 const FIRST = 100;
@@ -15,8 +15,8 @@ const chain = new ChainGenerator({ seed: 5, rootHeight: FIRST });
 let dataDir: string;
 
 beforeAll(async () => {
-  dataDir = mkdtempSync(join(tmpdir(), 'fci-places-'));
-  await writeReferenceStore(dataDir, blocksOf(chain, FIRST, LAST), { chainId: chain.chainId });
+  const place = mkdtempSync(join(tmpdir(), 'fci-places-'));
+  dataDir = await filledDirectory({ chain, from: FIRST, to: LAST }, place);
 });
 afterAll(() => rmSync(dataDir, { recursive: true }));
 

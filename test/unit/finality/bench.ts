@@ -9,6 +9,7 @@ import type { ChainDependencies } from '../../../src/finality/ports.js';
 import { seededRandom, RecordingLogger, VirtualClock, windowOf } from '../../support/index.js';
 import type { BlockHead } from '../../../src/storage/index.js';
 import { FakeAccessNode, FakeAccessNodes, FakeChain } from './fakeAccessNodes.js';
+export { numbers as range } from '../../support/index.js';
 
 class Tally {
   readonly counts: Record<string, number> = {};
@@ -204,8 +205,4 @@ export function reads(
 ): { readonly world: World; readonly reading: Reading } {
   const world = new World(...names);
   return { world, reading: new Reading(world, options) };
-}
-
-export function range(from: number, to: number): number[] {
-  return Array.from({ length: Math.max(0, to - from + 1) }, (_, i) => from + i);
 }

@@ -1,5 +1,6 @@
 import { JobConsumer, MemoryProgress } from '../../../src/jobqueue/index.js';
 import type { ConsumerProgress, Job, JobHooks, Notifiable, WakeUp } from '../../../src/jobqueue/index.js';
+export { numbers as range } from '../../support/ranges.js';
 
 interface NumberedJob extends Job {
   readonly index: number;
@@ -91,8 +92,4 @@ export class Bench {
       await settle();
     }
   }
-}
-
-export function range(from: number, to: number): number[] {
-  return Array.from({ length: to - from + 1 }, (_, i) => from + i);
 }

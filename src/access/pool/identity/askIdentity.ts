@@ -1,7 +1,8 @@
 import { within, type Clock } from '../../../runtime/index.js';
 import { StreamReader } from '../../transport/streams/StreamReader.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
-import type { AccessMethod, AccessNode, BlockHeader, NodeVersionInfo, ReceivedBlock } from '../../types.js';
+import type { AccessMethod, AccessNode, BlockDigest, BlockHeader } from '../../types.js';
+import type { NodeVersionInfo, ReceivedBlock } from '../../types.js';
 import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../../UpstreamError.js';
 import { highestShared } from './highestShared.js';
 import type { BlockComparison, Expectation, NodeIdentity } from './nodeIdentity.js';
@@ -59,17 +60,17 @@ async function askOnce(
   inquiry: Inquiry,
 ): Promise<{ readonly identity: NodeIdentity; readonly isCut: boolean }> {
   const options = { signal, timeoutMs: inquiry.timeoutMs };
-  const { watermark } = expectation;
+  const known = expectation.watermark ?? expectation.checkpoint;
   const next = inTurns(inquiry);
   const kinds = new Set<UpstreamErrorKind>();
   const note = <T>(answer: T | UpstreamError): T | UpstreamError => {
     if (answer instanceof UpstreamError) kinds.add(answer.kind);
     return answer;
   };
-  const [parameters, info, atWatermark, head] = await Promise.all([
+  const [parameters, info, atKnown, head] = await Promise.all([
     next('GetNetworkParameters', () => node.getNetworkParameters(options)).then(note),
     next('GetNodeVersionInfo', () => node.getNodeVersionInfo(options)).then(note),
-    watermark && next('GetBlockByHeight', () => node.getBlockByHeight(watermark.height, options)).then(note),
+    known && next('GetBlockByHeight', () => node.getBlockByHeight(known.height, options)).then(note),
     next('GetLatestBlockHeader', () => node.getLatestBlockHeader(false, options)).then(note),
   ]);
   const blockAt: BlockAt = async (height) => note(await outcomeOf(node.getBlockByHeight(height, options)));
@@ -77,7 +78,7 @@ async function askOnce(
   const roots = await askRoots(node, believable(node, info, head), signal, inquiry);
   const { semver, sporkId } = info instanceof UpstreamError ? { semver: '', sporkId: '' } : info;
   const headHeight = head instanceof UpstreamError ? undefined : head.height;
-  const found = await compareBlocks(expectation, atWatermark, headHeight, blockAt);
+  const found = await compareBlocks(expectation, known, atKnown, headHeight, blockAt);
   const isOther = found !== undefined && found.ours !== found.theirs && !inquiry.isForeign;
   const comparison = isOther
     ? { ...found, sharedHeight: await sharedHeight(expectation, found.height, blockAt) }
@@ -205,15 +206,16 @@ async function askZero(
  * block that is not finalized says nothing about the chain.
  */
 async function compareBlocks(
-  { storedBlock, watermark }: Expectation,
-  atWatermark: ReceivedBlock | UpstreamError | undefined,
+  { storedBlock }: Expectation,
+  known: BlockDigest | undefined,
+  atKnown: ReceivedBlock | UpstreamError | undefined,
   headHeight: number | undefined,
   blockAt: BlockAt,
 ): Promise<BlockComparison | undefined> {
-  if (watermark === undefined) return undefined;
-  if (isFinalized(atWatermark))
-    return { isWatermark: true, height: watermark.height, ours: watermark.id, theirs: atWatermark.block.id };
-  if (headHeight === undefined || headHeight >= watermark.height) return undefined;
+  if (known === undefined) return undefined;
+  if (isFinalized(atKnown))
+    return { isWatermark: true, height: known.height, ours: known.id, theirs: atKnown.block.id };
+  if (headHeight === undefined || headHeight >= known.height) return undefined;
   // `undefined` for a height in a hole of the index.
   const stored = await storedBlock?.(headHeight);
   const received = stored && (await blockAt(headHeight));

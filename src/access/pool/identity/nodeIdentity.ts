@@ -17,6 +17,8 @@ export interface Expectation {
   /** The sporks that the store has crossed. */
   readonly sporks: readonly SporkRoot[];
   readonly watermark?: BlockDigest | undefined;
+  /** The block that the operator trusts, which stands in for the watermark while there is none. */
+  readonly checkpoint?: BlockDigest | undefined;
   readonly firstHeight?: number | undefined;
   /** The block that the store has at a height. */
   readonly storedBlock?: (height: number) => Promise<{ readonly id: Identifier } | undefined>;
@@ -79,7 +81,7 @@ export interface Foreignness {
  * A different block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
  * right. The node is foreign when it belongs to a spork that the store has already crossed (within one spork a finalized
  * block never changes), when the network has no sporks and the node claims none, or when `confirmed`: another node of our
- * chain has our block. Otherwise the node is used; its block does not link to ours, which is reported with the fix
+ * chain has our block. So is one that has another block than the checkpoint. Otherwise the node is used; its block does not link to ours, which is reported with the fix
  * (parent_mismatch).
  */
 export function foreignness(
@@ -102,7 +104,10 @@ export function foreignness(
     ({ rootHeight }) =>
       sporkRootHeight !== undefined && rootHeight > sporkRootHeight && rootHeight <= comparison.height,
   );
-  const mayBeLater = crossed === undefined && (hasSporks || sporkRootHeight !== undefined);
+  const mayBeLater =
+    expectation.watermark !== undefined &&
+    crossed === undefined &&
+    (hasSporks || sporkRootHeight !== undefined);
   if (ended || (mayBeLater && !confirmed)) return undefined;
   const { height, ours, theirs } = comparison;
   return { reason: 'block', expected: ours, found: theirs, height, sharedHeight: comparison.sharedHeight };
@@ -111,14 +116,17 @@ export function foreignness(
 /** One or two sentences for the operator when all nodes are foreign: what was found, and how to fix it. */
 export function foreignMessage(
   nodes: readonly { readonly name: string; readonly foreign: Foreignness }[],
-  { network, firstHeight }: Expectation,
+  expectation: Expectation,
   source: 'access node' | 'peer',
 ): string {
-  const found = nodes.map(({ name, foreign }) => `${name} ${wordsOf(foreign, network)}`).join('; ');
+  const { firstHeight, watermark } = expectation;
+  const found = nodes.map(({ name, foreign }) => `${name} ${wordsOf(foreign, expectation)}`).join('; ');
   const another = `${found}. Name ${source === 'peer' ? 'a --peer' : 'an --access-node'}`;
   const reasons = new Set(nodes.map(({ foreign }) => foreign.reason));
   if (reasons.has('chain'))
     return `${another} of that network, or the --network that is served with a --data-dir of its own.`;
+  if (watermark === undefined && !reasons.has('spork'))
+    return `${another} of the chain that proof.checkpoint names, or correct that.`;
   const other = `${another} of the stored chain; or, if the network began anew, start with another --data-dir or --store`;
   const shared = nodes.map(({ foreign }) => foreign.sharedHeight ?? (firstHeight ?? 0) - 1);
   const target = Math.min(...shared);
@@ -128,13 +136,16 @@ export function foreignMessage(
 }
 
 /** In words that follow the name of the node. */
-export function wordsOf({ reason, expected, found, height = 0 }: Foreignness, network: string): string {
+export function wordsOf(
+  { reason, expected, found, height = 0 }: Foreignness,
+  { network, watermark }: Expectation,
+): string {
   switch (reason) {
     case 'chain':
       return `serves ${found}; --network ${network} expects ${expected}`;
     case 'spork':
       return `gives spork ${found} for root height ${height}, where the index has ${expected}`;
     case 'block':
-      return `has block ${found} at height ${height}, where the index has ${expected}`;
+      return `has block ${found} at height ${height}, where ${watermark === undefined ? 'proof.checkpoint names' : 'the index has'} ${expected}`;
   }
 }

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { Client, connectivityState, credentials, experimental, setLogger } from '@grpc/grpc-js';
 import type { ChannelCredentials, ChannelInterface, ClientOptions } from '@grpc/grpc-js';
 import type { Logger } from '../../../observability/index.js';
@@ -58,7 +59,7 @@ export function openConnection(
     'grpc.service_config_disable_resolution': 1,
     'grpc.enable_http_proxy': proxyFor(endpoint) === undefined ? 0 : 1,
   };
-  const secrecy = endpoint.tls ? tlsCredentials() : credentials.createInsecure();
+  const secrecy = endpoint.tls ? tlsCredentials(endpoint) : credentials.createInsecure();
   experimental.registerResolver('turned', TurnedAddresses);
   const client = new Client(`turned://${turn}/${endpoint.name}`, secrecy, clientOptions);
   const channel = client.getChannel();
@@ -123,10 +124,20 @@ export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
   };
 }
 
-/** grpc-js reads the file of authorities here. */
-function tlsCredentials(): ChannelCredentials {
+/**
+ * grpc-js reads the file of authorities here. It tells the node the name that was asked for (SNI), also where that is an
+ * address: RFC 6066 forbids it, and Node.js 26 refuses to connect. So an address is checked against the certificate only.
+ */
+function tlsCredentials({ host }: Endpoint): ChannelCredentials {
   try {
-    return credentials.createSsl();
+    const secrecy = credentials.createSsl();
+    const connectorOf = secrecy._createSecureConnector.bind(secrecy);
+    const unnamed: typeof connectorOf = (...target) => {
+      const connector = connectorOf(...target);
+      delete (connector as { connectionOptions?: { servername?: string } }).connectionOptions?.servername;
+      return connector;
+    };
+    return isIP(host) === 0 ? secrecy : Object.assign(secrecy, { _createSecureConnector: unnamed });
   } catch (error) {
     throw new OperatorError(
       'configuration',

@@ -70,16 +70,17 @@ export function watchBackfill(
     return { ...rangeAtRest(range), rate, eta, waitingFor: heldUp(known)?.waitingFor ?? null };
   };
 
+  const whyUnserved = (height: number): string =>
+    withTroubles(`no ${network.source} serves height ${height}`, network.whyUnserved(height), clock);
+
   /** What is planned and not paused, while nothing is filled in here or elsewhere because no node serves it. */
   const unserved = () => {
     const { plans, ranges, unserved } = backfill.state();
     if (!config.roles.includes('backfill') || ranges.some(({ phase }) => phase === 'running')) return [];
     const wanted = plans.filter(({ isPaused }) => !isPaused);
     return common(wanted, unserved).map((range) => {
-      const what = `no ${network.source} serves height ${range.from}`;
-      const message = withTroubles(what, network.whyUnserved(range.from), clock);
       const ageSeconds = (clock.monotonic() - ranAtMs) / 1_000;
-      return { code: 'unserved', range, waitingFor: { message, ageSeconds } };
+      return { code: 'unserved', range, waitingFor: { message: whyUnserved(range.from), ageSeconds } };
     });
   };
   /** One warning for all ranges: they often have the same cause, and one that is known comes first. */
@@ -129,7 +130,11 @@ export function watchBackfill(
       return { ...document, rate, eta: document.eta ?? eta, heldBack: pace.heldBack() ?? null };
     },
     /** The plan to fill a height in, if there is one. */
-    plannedAt: (height: number) => plannedAt(height, backfill.state(), rangeStatus),
+    plannedAt: (height: number): PlannedHeight | undefined => {
+      const planned = plannedAt(height, backfill.state(), rangeStatus);
+      const isUnserved = common([{ from: height, to: height }], backfill.state().unserved).length > 0;
+      return planned && { ...planned, unserved: isUnserved ? whyUnserved(height) : undefined };
+    },
     /** How many ranges are in each phase, and of those that run, how many are held up. */
     counts: () => {
       const phases = new Map<RangePhase, number>();

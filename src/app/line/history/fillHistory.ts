@@ -2,13 +2,8 @@ import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
 import type { DaemonConfig, HeightsToFill } from '../../../config/index.js';
 import { WorkSignal } from '../../../jobqueue/index.js';
 import { common, countHeights, LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
-import type {
-  BackfillState,
-  BossWorkSource,
-  FillOrder,
-  RunningRange,
-  SharedQueue,
-} from '../../../ranges/index.js';
+import type { BackfillState, BossWorkSource, FillOrder } from '../../../ranges/index.js';
+import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { every, messageOf, OperatorError, runTogether, sleep, wasAborted } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';

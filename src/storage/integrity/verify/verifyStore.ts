@@ -1,5 +1,5 @@
 import type { Logger } from '../../../observability/index.js';
-import { abortReason, messageOf } from '../../../runtime/index.js';
+import { messageOf } from '../../../runtime/index.js';
 import { withDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
 import { headAt, storedHeights } from '../../leveldb/reading/checkHeights.js';
@@ -39,7 +39,7 @@ export async function verifyStore(
   const { logger, onProgress, signal } = dependencies;
   const damages = new DamageList();
   const step = (progress: VerifyProgress): void => {
-    if (signal?.aborted === true) throw abortReason(signal);
+    signal?.throwIfAborted();
     onProgress?.(progress);
   };
   try {

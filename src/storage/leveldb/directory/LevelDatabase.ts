@@ -9,7 +9,7 @@ import { storageErrorFrom } from '../../StorageError.js';
 import { fileWatch } from './fileWatch.js';
 import { openLevel, type OpenOptions } from './openLevel.js';
 import { ReadBatcher } from './ReadBatcher.js';
-import { holdsData } from './storeDirectory.js';
+import { giveToOwner, holdsData } from './storeDirectory.js';
 
 /** Bytes and entries per page of an iterator. */
 const PAGE_BYTES = 1024 * 1024;
@@ -224,13 +224,14 @@ export class LevelDatabase implements Database {
   async close(): Promise<void> {
     await this.#guard('close the store', () => this.#level.close());
     // LevelDB would make the directory of one that was moved away.
-    if (!this.#mayTidyUp || !(await holdsData(this.#path).catch(() => false))) return;
-    try {
-      await this.#level.open({ createIfMissing: false });
-      await this.#level.close();
-    } catch {
-      // All data is on disk: whatever opens the database next does this work, or reports the fault.
-    }
+    if (this.#mayTidyUp && (await holdsData(this.#path).catch(() => false)))
+      try {
+        await this.#level.open({ createIfMissing: false });
+        await this.#level.close();
+      } catch {
+        // All data is on disk: whatever opens the database next does this work, or reports the fault.
+      }
+    await giveToOwner(this.#path);
   }
 
   #make<T>(open: () => T): Promise<T> {
@@ -326,12 +327,8 @@ async function canOpen(path: string): Promise<boolean> {
 /** How the database of a directory is opened. Expected errors: `StorageError`. */
 export type OpenDatabase = (path: string, options: OpenOptions) => Promise<Database>;
 
-/** Does something with a database that is there, and closes it. Expected errors: `StorageError`; those of `action`. */
-export async function withDatabase<T>(path: string, action: (database: Database) => Promise<T>): Promise<T> {
-  const database = await LevelDatabase.open(path, { create: false });
-  try {
-    return await action(database);
-  } finally {
-    await database.close();
-  }
+/** Does something with a database that is there, or is created, and closes it. Expected errors: `StorageError`; those of `use`. */
+export async function withDatabase<T>(path: string, use: (opened: Database) => Promise<T>, create = false) {
+  const database = await LevelDatabase.open(path, { create });
+  return use(database).finally(() => database.close());
 }

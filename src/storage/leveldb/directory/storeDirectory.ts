@@ -1,10 +1,7 @@
-import { mkdir, readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { lchown, mkdir, readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { lockNamed } from '../../lockHolder.js';
 import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
-
-/** Only the owner may read what a store contains. */
-const DIRECTORY_MODE = 0o700;
 
 /** LevelDB's own files, `CoverageNote` beside them, and a note that earlier versions left. */
 export const DATABASE_FILE =
@@ -50,7 +47,7 @@ export async function replaceablePlace(place: string): Promise<string> {
  */
 export async function prepareDirectory(path: string, create: boolean): Promise<void> {
   const names = await namesIn(path);
-  if (names?.includes('CURRENT') === true) return;
+  if (names?.includes('CURRENT') === true) return refuseUnderRepair(path);
   const foreign = (names ?? []).filter((name) => !DATABASE_FILE.test(name));
   if (foreign.length > 0) {
     throw new StorageError(
@@ -76,6 +73,16 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
     );
   }
   if (names === undefined) await makeDirectory(path);
+}
+
+/** Where a repair makes the store anew. */
+export const repairedOf = (path: string): string => `${path}.repaired`;
+
+/** A repair gives up where the store was opened meanwhile: hours of work may be lost. What a killed one left refuses nothing. */
+async function refuseUnderRepair(place: string): Promise<void> {
+  const path = await realPlace(place);
+  const copy = await stat(repairedOf(path)).catch(() => undefined);
+  if (copy !== undefined) await runAlone('repair', path, () => Promise.resolve());
 }
 
 /** A new store would hide that a command was killed. */
@@ -132,7 +139,7 @@ async function makeAll(path: string): Promise<void> {
 /** Another process may create it first, which is fine. */
 async function makeOne(path: string): Promise<void> {
   try {
-    await mkdir(path, { mode: DIRECTORY_MODE });
+    await mkdir(path, { mode: 0o700 });
   } catch (error) {
     if (!hasCode(error, 'EEXIST')) throw error;
     const found = await stat(path).catch(() => undefined);
@@ -143,6 +150,19 @@ async function makeOne(path: string): Promise<void> {
         'Fix it, or choose another directory.',
     );
   }
+}
+
+/**
+ * Gives what root has written in another user's store to that user, whose daemon could not read it otherwise. Where the file system
+ * keeps no owners, there is nothing to give.
+ */
+export async function giveToOwner(path: string): Promise<void> {
+  if (process.getuid?.() !== 0) return;
+  const places = [path, dirname(path)].map((at) => stat(at).catch(() => undefined));
+  const owner = (await Promise.all(places)).find((found) => found !== undefined && found.uid !== 0);
+  if (owner === undefined) return;
+  const names = ['', ...((await namesIn(path)) ?? [])];
+  await Promise.allSettled(names.map((name) => lchown(join(path, name), owner.uid, owner.gid)));
 }
 
 /** The names in a directory; `undefined` when there is none. `doing` completes "Cannot …". Expected errors: `StorageError`. */

@@ -143,6 +143,7 @@ export class PostgresDatabase implements Session {
   async persist<T>(action: () => Promise<T>, untilMs?: number): Promise<T> {
     const caller = Symbol('persist');
     const lastMs = untilMs ?? this.#clock.monotonic() + this.#patienceMs;
+    let refusedMs = -Infinity;
     /** Who has the trouble, if not this one: the queue whose statements are in a transaction of this one. */
     let owner: PostgresDatabase | undefined;
     try {
@@ -153,8 +154,11 @@ export class PostgresDatabase implements Session {
           (owner ?? this).#recovered(caller);
           return result;
         } catch (error) {
-          const isLast = this.#closing.signal.aborted || this.#clock.monotonic() + delayMs > lastMs;
-          if (!(error instanceof DatabaseFault) || isLast) throw error;
+          const nowMs = this.#clock.monotonic();
+          // What a process that stands still does not answer, the server ends.
+          if (attempt === 0 && error instanceof DatabaseFault && error.code !== undefined) refusedMs = nowMs;
+          const isOver = nowMs + delayMs > Math.max(lastMs, refusedMs + MOMENT_MS);
+          if (!(error instanceof DatabaseFault) || isOver || this.#closing.signal.aborted) throw error;
           const has = error.owner instanceof PostgresDatabase ? error.owner : undefined;
           if (has !== owner) (owner ?? this).#waiting.delete(caller);
           owner = has;

@@ -2,10 +2,10 @@ import type { HeightRange, SporkRecord, BlockHead } from '../../port/stored.js';
 import { emptyLine, sporksBesides } from '../../records/book/changeBook.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK, type StoreBook } from '../../records/book/StoreBook.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';
-import type { HeightRanges } from '../../records/heightRanges.js';
+import { joined, without, type HeightRanges } from '../../records/heightRanges.js';
 import { SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, Statement } from '../connection/Session.js';
-import { DATA_TABLES, isCovered } from './schema.js';
+import { DATA_TABLES } from './schema.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 
@@ -165,16 +165,20 @@ export async function readStored(session: Session, { from, to }: HeightRange): P
   return stored;
 }
 
-/** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of the session. */
-export async function readStrays(session: Session, limit?: number): Promise<number[]> {
-  const { rows } = await session.query<{ height: number }>({
-    text: `SELECT height FROM flow_store.block data WHERE NOT ${isCovered('data.height')}
-      AND NOT EXISTS (SELECT FROM flow_store.open_range
-        WHERE data.height BETWEEN open_range.from_height AND open_range.to_height)
-      AND data.height < (SELECT max(from_height) FROM flow_store.coverage) ORDER BY height LIMIT $1`,
-    values: [limit ?? null],
-  });
-  return rows.map(({ height }) => height);
+/** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of `readRows`. */
+export async function readStrays(session: Session, limit = Infinity): Promise<number[]> {
+  const { coverage, open } = await readRows(session);
+  const below = { from: Number.MIN_SAFE_INTEGER, to: (coverage.at(-1)?.from ?? -Infinity) - 1 };
+  const found: number[] = [];
+  // By the index, which holds few or none: to compare every block of a chain takes longer than a statement may.
+  for (const { from, to } of without([below], joined([...coverage, ...open]))) {
+    const { rows } = await session.query<{ height: number }>({
+      text: 'SELECT height FROM flow_store.block WHERE height BETWEEN $1 AND $2 ORDER BY height LIMIT $3',
+      values: [from, to, limit === Infinity ? null : limit - found.length],
+    });
+    for (const { height } of rows) found.push(height);
+  }
+  return found;
 }
 
 /** Every range of a book, ascending; the last one is the live range, which may be empty. */

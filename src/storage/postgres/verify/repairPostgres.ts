@@ -1,4 +1,3 @@
-import { abortReason } from '../../../runtime/index.js';
 import { outcomeOf, unchanged, type RepairOptions, type RepairReport } from '../../integrity/repair.js';
 import type { VerifyReport } from '../../verify/DamageList.js';
 import { repairedBook, type RepairedBook } from '../../records/book/repairedBook.js';
@@ -91,7 +90,7 @@ async function repairAll(
       await repairRows(session, { from: height, to: height });
   });
   for (const some of slicesOf(damaged, HEIGHTS_AT_ONCE)) {
-    if (signal?.aborted === true) throw abortReason(signal);
+    signal?.throwIfAborted();
     await fence.write((session) => repairRows(session, some));
   }
 }

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { abortReason } from '../../../runtime/index.js';
 import type { VerifyDependencies } from '../../integrity/verify/verifyStore.js';
 import type { CheckedHeights } from '../../port/IndexStore.js';
 import type { HeightRange } from '../../port/stored.js';
@@ -7,7 +6,8 @@ import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { openEvidence } from '../../records/blocks/committeeEvidence.js';
 import { slicesOf, within } from '../../records/heightRanges.js';
 import { checkCovered, checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
-import type { HeightTask, StoredHeight, VerifyOptions } from '../../verify/checkHeights.js';
+import type { Extent, HeightTask, StoredHeight } from '../../verify/checkHeights.js';
+import type { VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
 import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
@@ -27,7 +27,9 @@ import { microsecondsOf } from '../tables/BlockRows.js';
 
 /** Heights read at once. */
 const HEIGHTS_AT_ONCE = 50;
-/** Damaged blocks outside all ranges, and scripts. */
+/** Scripts hashed by one statement: all of them would take longer than one may. */
+const SCRIPTS_AT_ONCE = 1_000;
+/** Blocks outside all ranges. */
 const MAX_NAMED = 100;
 
 export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDependencies;
@@ -38,43 +40,55 @@ export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDe
  * store); the signal's abort reason.
  */
 export async function verifyPostgres(
-  {
-    url,
-    chainId,
-    objectionTo,
-    patienceMs,
-    ...asked
-  }: VerifyOptions & { readonly url: string; readonly patienceMs?: number | undefined },
+  options: VerifyOptions & { readonly url: string; readonly patienceMs?: number | undefined },
   { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
 ): Promise<VerifyReport> {
+  const { chainId, from, objectionTo, patienceMs, to, url } = options;
   const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
   const { patient } = database;
+  const atOneMoment = <T>(read: (session: Session) => Promise<T>) =>
+    database.persist(() => database.snapshot(read));
   try {
     await database.begin(() => prepareDatabase(database, { chainId, create: false, isReadOnly: true }), {});
-    const damages = new DamageList();
-    const { coverage, open, sporks } = await readRows(patient);
-    const live = coverage.at(-1) ?? { from: 0, to: -1 };
-    const waiting = await readHeads(patient, live.to + 1, Number.MAX_SAFE_INTEGER);
-    const extent = extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
-    const range = rangeToCheck(asked, extent, damages);
-    const counts = await checkRows(patient, {
-      extent,
-      range,
-      damages,
-      holds: proofChecker(chainId),
-      objectionTo,
-      onHeight: (height) => {
-        if (signal?.aborted === true) throw abortReason(signal);
-        onProgress?.({ phase: 'blocks', height, ...range });
-      },
+    const seen = new DamageList();
+    const extent = await atOneMoment(extentIn);
+    const range = rangeToCheck(options, extent, seen);
+    const tell = (progress: VerifyProgress): void => {
+      signal?.throwIfAborted();
+      onProgress?.(progress);
+    };
+    const onHeight = (height: number): void => tell({ phase: 'blocks', height, ...range });
+    const task = { holds: proofChecker(chainId), objectionTo, onHeight };
+    const counts = await checkRows(patient, { ...task, extent, range, damages: seen });
+    const { damagedHeights } = seen.report();
+    // What others change during the pass, a rewind or a heal, looks like damage: it is looked at once more.
+    const damages = await atOneMoment(async (session) => {
+      const left = new DamageList();
+      const now = { ...task, extent: await extentIn(session), damages: left };
+      for (const some of damagedHeights) await checkRows(session, { ...now, range: some });
+      return left;
     });
-    if (asked.from === undefined && asked.to === undefined) {
-      await checkRest(patient, damages);
+    if (from === undefined && to === undefined) {
+      for (const height of await atOneMoment((session) => readStrays(session, MAX_NAMED)))
+        damages.add('unexpected', height, `block of height ${height}: no range has this height`);
+      for (const entry of await readEvidence(patient))
+        await damages.unlessIn('store_record', () => openEvidence(entry));
+      await checkScripts(patient, damages, (scripts) =>
+        tell({ phase: 'pointers', pointers: counts.pointers + scripts }),
+      );
     }
-    return reportOf(damages, { range, latestIndexedHeight: coverage.at(-1)?.to, ...counts });
+    return reportOf(damages, { range, latestIndexedHeight: extent.live.to, ...counts });
   } finally {
     await database.close();
   }
+}
+
+/** What the database holds at this moment. Expected errors: those of `readRows` and `readHeads`. */
+async function extentIn(session: Session): Promise<Extent> {
+  const { coverage, open, sporks } = await readRows(session);
+  const live = coverage.at(-1) ?? { from: 0, to: -1 };
+  const waiting = await readHeads(session, live.to + 1, Number.MAX_SAFE_INTEGER);
+  return extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
 }
 
 /** Like `IndexStore.check`. Expected errors: those of the session; the signal's abort reason. */
@@ -132,17 +146,20 @@ async function checkRows(database: Session, task: HeightTask) {
   return { ...counts, pointers };
 }
 
-/** Checks blocks outside all ranges, evidence of committees, and scripts. */
-async function checkRest(database: Session, damages: DamageList): Promise<void> {
-  for (const height of await readStrays(database, MAX_NAMED))
-    damages.add('unexpected', height, `block of height ${height}: no range has this height`);
-  for (const entry of await readEvidence(database))
-    await damages.unlessIn('store_record', () => openEvidence(entry));
-  const scripts = await database.query<{ hash: string }>({
-    text: `SELECT encode(hash, 'hex') AS hash FROM flow_store.script WHERE sha256(body) <> hash LIMIT ${MAX_NAMED}`,
-  });
-  for (const { hash } of scripts.rows)
-    damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);
+/** `onSome` is told now and then how many are checked, and may throw, to stop. */
+async function checkScripts(database: Session, damages: DamageList, onSome: (count: number) => void) {
+  let count = 0;
+  for (let last: string | undefined = ''; last !== undefined;) {
+    const { rows } = await database.query<{ hash: string; isSound: boolean }>({
+      text: `SELECT encode(hash, 'hex') AS hash, sha256(body) = hash AS "isSound" FROM flow_store.script
+        WHERE hash > decode($1, 'hex') ORDER BY script.hash LIMIT ${SCRIPTS_AT_ONCE}`,
+      values: [last],
+    });
+    for (const { hash, isSound } of rows)
+      if (!isSound) damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);
+    last = rows[SCRIPTS_AT_ONCE - 1]?.hash;
+    onSome((count += rows.length));
+  }
 }
 
 /** A row as a text, which is the same for a row of the database and one that is derived from a block's bytes. */
