@@ -21,7 +21,7 @@ it('has every metric of a daemon on it, and asks for no others, of the chosen in
   }
 });
 
-it('names each series by labels that the query keeps', () => {
+it('names each series by labels that the query keeps, explains each panel, draws none over another, and knows each by an id of its own', () => {
   for (const { title, targets } of panels) {
     for (const { expr, legendFormat } of targets) {
       const kept = new Set(selectorsIn(expr).flatMap(({ metric }) => every.labelsOf(metric) ?? []));
@@ -33,9 +33,6 @@ it('names each series by labels that the query keeps', () => {
       }
     }
   }
-});
-
-it('explains each panel, draws none over another, and knows each by an id of its own', () => {
   for (const { description, targets, title, type } of panels) {
     expect(description, title).toBeTruthy();
     expect(targets.length, title).toBeGreaterThan(0);
