@@ -141,11 +141,11 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_529,
+  'src/access': 5_523,
   'src/api': 9_793,
   'src/app': 6_993,
   'src/cli': 4_236,
-  'src/collections': 3_724,
+  'src/collections': 3_716,
   'src/config': 1_121,
   'src/devnet': 4_911,
   'src/finality': 2_466,

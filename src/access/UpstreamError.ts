@@ -66,10 +66,8 @@ export class UpstreamError extends Error {
 
 /** The answer to a call, or why there is none. Expected errors: the abort reason of the call's signal. */
 export async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
-  try {
-    return await call;
-  } catch (error) {
+  return call.catch((error: unknown) => {
     if (!(error instanceof UpstreamError)) throw error;
     return error;
-  }
+  });
 }

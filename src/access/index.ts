@@ -22,7 +22,7 @@ export type { Way } from './selection/NodeChooser.js';
 export { Attempts } from './selection/Attempts.js';
 export type { Choice } from './selection/Attempts.js';
 export { answerOf, faultOf, NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
-export type { NodeTrouble, TroubleKind } from './selection/NodeTroubles.js';
+export { Failures, worse, type NodeTrouble, type TroubleKind } from './selection/NodeTroubles.js';
 export type { AccessNetworkDependencies } from './pool/NodePool.js';
 export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
 export type { SporkTable } from './pool/sporks/sporkTable.js';

@@ -1,4 +1,4 @@
-import { SILENT_AFTER_MS, type NodeTrouble } from '../access/index.js';
+import { SILENT_AFTER_MS, worse, type NodeTrouble } from '../access/index.js';
 import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
@@ -105,7 +105,7 @@ export class HeightExplainer {
       /** Distinct collections still missing, and how many the block guarantees. */
       missing: queued.missingCount,
       of: new Set(queued.block.collectionIds).size,
-      /** Per node, oldest trouble first: the most failures for any one collection, and the latest error text. */
+      /** Per node, oldest trouble first: the most failures for any one collection, and the worst error of each call's latest. */
       troubles: troublesOf(trails, clock.monotonic()),
       /** Nodes that are not asked now because of their rate limit. */
       heldBack: requests?.heldBack(height) ?? [],
@@ -119,16 +119,16 @@ export class HeightExplainer {
 }
 
 function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {
-  const troubles = new Map<string, NodeTrouble & { readonly lastAt: number }>();
+  const troubles = new Map<string, NodeTrouble & { readonly atMs: number }>();
   for (const { failures } of trails) {
-    for (const [node, { count, kind, method, lastError: said, lastAt, sinceMs }] of failures ?? []) {
-      const before = troubles.get(node);
-      const latest = before !== undefined && before.lastAt > lastAt ? before : { kind, method, said, lastAt };
+    for (const [node, { failed }] of failures ?? []) {
+      const { count, sinceMs } = failed;
+      const next = { node, count, sinceMs, ...failed.worst() };
+      const before = troubles.get(node) ?? next;
       troubles.set(node, {
-        ...latest,
-        node,
-        count: Math.max(count, before?.count ?? 0),
-        sinceMs: Math.min(sinceMs, before?.sinceMs ?? sinceMs),
+        ...worse(before, next),
+        count: Math.max(count, before.count),
+        sinceMs: Math.min(sinceMs, before.sinceMs),
       });
     }
   }
@@ -136,9 +136,9 @@ function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly No
     if (askedAtMs === undefined || node === undefined || method === undefined) continue;
     if (troubles.has(node) || nowMs - askedAtMs < SILENT_AFTER_MS) continue;
     const said = `${method} at ${node}: no answer yet`;
-    troubles.set(node, { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs, lastAt: 0 });
+    troubles.set(node, { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs, atMs: 0 });
   }
   return [...troubles.values()]
     .sort((a, b) => a.sinceMs - b.sinceMs)
-    .map(({ lastAt: _, ...trouble }): NodeTrouble => trouble);
+    .map(({ atMs: _, ...trouble }): NodeTrouble => trouble);
 }

@@ -17,11 +17,9 @@ const LAST = 170;
 const chainOptions: ChainOptions = { seed: 3, rootHeight: ROOT, profile: 'mixed' };
 const chain = new ChainGenerator(chainOptions);
 /** A block with collections of several transactions, away from the ends of the store. */
-const rich = chain.block(
-  blocksOf(chain, FIRST + 5, LAST - 5).find(({ collections }) =>
-    collections.every(({ transactions }) => transactions.length > 1),
-  )?.height ?? FIRST,
-);
+const rich = blocksOf(chain, FIRST + 5, LAST - 5).find(({ collections }) =>
+  collections.every(({ transactions }) => transactions.length > 1),
+)!;
 
 function nodeWith(options: DevnetOptions = {}): Promise<DevnetHandle> {
   return devnetForTest({ ...chainOptions, startHead: HEAD, paused: true, sealedLag: 0, ...options });

@@ -57,7 +57,6 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
       const { args, environment } = commandOf(asMap({ command: [], ...service }));
       if (args[0] !== 'start') continue;
       expect(environment['FCI_ACCESS_NODES']).toBe(`grpc://devnet:${node[node.indexOf('--port') + 1]}`);
-      // A directory is of one network, which the reader of the guide changes on the same volume.
       if (!('FCI_STORE' in environment))
         expect(environment['FCI_DATA_DIR']).toBe(`/data/${environment['FCI_NETWORK']}`);
       const { code, stderr } = await runCommand(['config', 'check', ...args.slice(1)], environment);

@@ -3,7 +3,7 @@ import { status, type ServiceError } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { decodeTransaction } from '../../src/flow/index.js';
 import { pageAt } from '../docs/files.js';
-import { atEnd, indexedHere } from '../support/daemons.js';
+import { atEnd, blocksOf, indexedHere } from '../support/daemons.js';
 import { ReflectedClient } from '../support/reflectedClient.js';
 
 const DOCUMENTED_ADDRESS = '127.0.0.1:7181';
@@ -74,10 +74,7 @@ it('docs/grpc.md shows every call that is served, and each can be made as it sta
   const chain = { rootHeight: ROOT, hashedIds: true, startHead: ROOT + 20, sealedLag: 2 };
   const { daemon, devnet } = await indexedHere(chain, '--index-accounts');
   await daemon.statusUntil(({ proof, sealed }) => (sealed ?? 0) >= ROOT && proof.committee !== null);
-  const heights = Array.from({ length: 18 }, (_, index) => ROOT + 1 + index);
-  const block = heights
-    .map((height) => devnet.chain.block(height))
-    .find(({ collections }) => collections[0])!;
+  const block = blocksOf(devnet.chain, ROOT + 1, ROOT + 18).find(({ collections }) => collections[0])!;
   const [collection] = block.collections;
   const ids = {
     block: Buffer.from(block.id, 'hex'),

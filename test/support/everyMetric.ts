@@ -26,7 +26,7 @@ export class EveryMetric {
 
   /** The labels of a series, those included that Prometheus adds; `undefined` where nothing has the name. */
   labelsOf(series: string): readonly string[] | undefined {
-    const labels = this.#labels.get(this.family(series));
+    const labels = series === 'up' ? [] : this.#labels.get(this.family(series));
     if (labels === undefined) return undefined;
     return [...labels, 'job', 'instance', ...(series.endsWith('_bucket') ? ['le'] : [])];
   }

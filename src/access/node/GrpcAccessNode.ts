@@ -1,18 +1,12 @@
 import {
   decodeBlockResponse,
   decodeCollectionResponse,
-  decodeExecutionDataResponse,
   decodeFullCollectionResponse,
-  decodeIndexedBlocksResponse,
-  decodeSubscribeBlocksResponse,
-  decodeTransactionResponse,
-  identifierBytes,
-  parseIdentifier,
-  RequestFields,
-  toIdentifier,
-  WireError,
-  WireWriter,
 } from '../../flow/index.js';
+import { decodeExecutionDataResponse, decodeIndexedBlocksResponse } from '../../flow/index.js';
+import { decodeSubscribeBlocksResponse, decodeTransactionResponse } from '../../flow/index.js';
+import { identifierBytes, parseIdentifier, toIdentifier } from '../../flow/index.js';
+import { RequestFields, WireError, WireWriter } from '../../flow/index.js';
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
 import { sentence } from '../../runtime/index.js';
 import { RpcClient } from '../transport/RpcClient.js';

@@ -35,24 +35,41 @@ const SILENCES_IN_A_ROW = 2;
 /** Longer than the pauses between two tries of one call, so that the cause stays while two calls take turns. */
 const SAID_BEFORE_MS = 15_000;
 
-/** How a node failed, by call: the latest of each. */
-interface Failures {
-  count: number;
-  /** How often in a row it did not answer at all. */
-  silences: number;
-  readonly sinceMs: number;
-  readonly last: Map<AccessMethod, Pick<NodeTrouble, 'method' | 'kind' | 'said'> & { readonly atMs: number }>;
+/** Wrong data is worse than a refusal, a refusal is worse than silence, and silence is worse than a denial. */
+const FROM_BEST_TO_WORST = ['denied', 'unreachable', 'rate_limited', 'refused', 'unproven', 'invalid'];
+
+type Failure = Pick<NodeTrouble, 'method' | 'kind' | 'said'> & { readonly atMs: number };
+
+/** The worse of two failures; of equally bad ones, the latest. */
+export function worse<T extends Failure>(one: T, other: T): T {
+  const by = FROM_BEST_TO_WORST.indexOf(other.kind) - FROM_BEST_TO_WORST.indexOf(one.kind);
+  return (by || other.atMs - one.atMs) < 0 ? one : other;
 }
 
-/** Wrong data is worse than a refusal, a refusal is worse than silence, and silence is worse than a denial. */
-const WEIGHTS: Readonly<Record<TroubleKind, number>> = {
-  denied: 0,
-  unreachable: 1,
-  rate_limited: 2,
-  refused: 2,
-  unproven: 3,
-  invalid: 4,
-};
+/** How a node failed to give one thing, by call: the latest of each. */
+export class Failures {
+  count = 0;
+  sinceMs = Infinity;
+  /** How often in a row it did not answer at all. */
+  #silences = 0;
+  readonly #last = new Map<AccessMethod, Failure>();
+
+  note(failure: Failure): void {
+    const { atMs, kind, method } = failure;
+    this.count += 1;
+    this.sinceMs = Math.min(this.sinceMs, atMs);
+    this.#silences = kind === 'unreachable' ? this.#silences + 1 : 0;
+    const isSilent = this.#silences >= SILENCES_IN_A_ROW;
+    for (const [other, before] of this.#last)
+      if (other === method || (isSilent && atMs - before.atMs >= SAID_BEFORE_MS)) this.#last.delete(other);
+    this.#last.set(method, failure);
+  }
+
+  /** While two calls alternate, the cause must not change with each of them. */
+  worst(): Failure {
+    return [...this.#last.values()].reduce(worse);
+  }
+}
 
 /** A question that is unanswered for this long counts as trouble. */
 export const SILENT_AFTER_MS = 3_000;
@@ -80,22 +97,10 @@ export class NodeTroubles {
   }
 
   note(node: string, method: AccessMethod, kind: TroubleKind, said: string): void {
-    const atMs = this.#clock.monotonic();
-    const failures: Failures = this.#failures.get(node) ?? {
-      count: 0,
-      silences: 0,
-      sinceMs: atMs,
-      last: new Map(),
-    };
-    const { last } = failures;
+    const failures = this.#failures.get(node) ?? new Failures();
     this.#failures.set(node, failures);
     this.#open.delete(node);
-    failures.count += 1;
-    failures.silences = kind === 'unreachable' ? failures.silences + 1 : 0;
-    const isSilent = failures.silences >= SILENCES_IN_A_ROW;
-    for (const [other, before] of last)
-      if (other === method || (isSilent && atMs - before.atMs >= SAID_BEFORE_MS)) last.delete(other);
-    last.set(method, { method, kind, said, atMs });
+    failures.note({ method, kind, said, atMs: this.#clock.monotonic() });
   }
 
   /** The node answered; this is not a failure, as it will be asked in another way. */
@@ -112,12 +117,9 @@ export class NodeTroubles {
   /** One per node, in the order of their first failures; then the nodes that have not answered yet. */
   all(): readonly NodeTrouble[] {
     const nowMs = this.#clock.monotonic();
-    const failed = [...this.#failures].map(([node, { count, sinceMs, last }]): NodeTrouble => {
-      // While two calls alternate, the cause must not change with each of them: of equally bad ones, the latest.
-      const { method, kind, said } = [...last.values()].reduce((worst, next) =>
-        WEIGHTS[next.kind] >= WEIGHTS[worst.kind] ? next : worst,
-      );
-      return { node, method, kind, said, count, sinceMs };
+    const failed = [...this.#failures].map(([node, failures]): NodeTrouble => {
+      const { atMs: _, ...worst } = failures.worst();
+      return { node, count: failures.count, sinceMs: failures.sinceMs, ...worst };
     });
     const silent = [...this.#open].filter(
       ([node, { askedAtMs }]) => !this.#failures.has(node) && nowMs - askedAtMs >= SILENT_AFTER_MS,

@@ -65,8 +65,8 @@ function missingOf({ id, trail }: MissingExplanation): MissingDocument {
     lastNode,
     lastError,
     lastAskedAt: trail?.lastAskedAt === undefined ? null : new Date(trail.lastAskedAt).toISOString(),
-    failures: [...(trail?.failures ?? [])].map(([node, { count, lastAt, lastError }]) => {
-      return { node, count, lastError, lastAt: new Date(lastAt).toISOString() };
+    failures: [...(trail?.failures ?? [])].map(([node, { failed, lastAt, lastError }]) => {
+      return { node, count: failed.count, lastError, lastAt: new Date(lastAt).toISOString() };
     }),
   };
 }

@@ -1,4 +1,4 @@
-import { Attempts, type AccessMethod, type TroubleKind } from '../../access/index.js';
+import { Attempts, Failures } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { CollectionWay } from '../ports.js';
 import type { Fault } from '../FaultReporter.js';
@@ -9,15 +9,10 @@ const LASTING = { denials: 3, ms: 2_000 };
 
 /** How often and how one node failed to deliver one collection, and what follows for the next call. */
 export interface NodeRecord {
-  readonly count: number;
-  /** The call that failed last, and how. */
-  readonly method: AccessMethod;
-  readonly kind: TroubleKind;
+  readonly failed: Failures;
   readonly lastError: string;
   /** Wall-clock milliseconds of the call that failed last. */
   readonly lastAt: number;
-  /** Monotonic milliseconds of the first failure. */
-  readonly sinceMs: number;
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
@@ -44,9 +39,7 @@ export interface RequestTrail
   extends
     Pick<WantedCollection, 'attempts' | 'lastNode' | 'lastError' | 'notFound' | 'isUnderWay'>,
     Partial<Pick<WantedCollection, 'lastAskedAt' | 'lastWay' | 'askedAtMs'>> {
-  readonly failures:
-    | ReadonlyMap<string, Pick<NodeRecord, 'count' | 'method' | 'kind' | 'lastError' | 'lastAt' | 'sinceMs'>>
-    | undefined;
+  readonly failures: ReadonlyMap<string, Pick<NodeRecord, 'failed' | 'lastError' | 'lastAt'>> | undefined;
 }
 
 /** One collection id that heights lack, or for which a call is still under way: an entry of the one index by id. */
@@ -134,15 +127,14 @@ export class WantedCollection {
     const failures = (this.failures ??= new Map<string, NodeRecord>());
     const before = failures.get(node);
     const lackedMs = isDenial ? this.sentAtMs - (this.newSinceMs ?? this.sentAtMs) : 0;
+    const failed = before?.failed ?? new Failures();
+    failed.note({ kind, method, said: text, atMs: this.sentAtMs });
     failures.set(node, {
-      kind,
-      method,
+      failed,
       isDenial,
       lastError: text,
       isPromised: reason === 'not_yet',
-      count: (before?.count ?? 0) + 1,
       lastAt: this.lastAskedAt ?? 0,
-      sinceMs: before?.sinceMs ?? this.sentAtMs,
       ways: new Set(before?.ways).add(way),
       deniedBy: isDenial ? way : before?.deniedBy,
       lackedMs: Math.max(before?.lackedMs ?? 0, lackedMs),

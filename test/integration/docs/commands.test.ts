@@ -96,7 +96,6 @@ it.each(lines)('of a file that export made, whatever stands in it, a page has pr
   const wrapper = ['bash', '-e', '-o', 'pipefail', '-c', line.replaceAll('FILE', file)];
   expect(await runProgram([], {}, { wrapper })).toMatchObject({ code: 0, stderr: '' });
   if (!line.includes('check-export')) return;
-  // One that was cut off is not what it seems to be.
   writeFileSync(file, readFileSync(file, 'utf8').replace(/.*\n$/, ''));
   expect(await runProgram([], {}, { wrapper })).toMatchObject({ code: 1, stdout: '' });
 });

@@ -7,8 +7,7 @@ import { useStores, writeStore } from '../../support/index.js';
 import type { LevelIndexStore } from '../../../src/storage/index.js';
 
 const FIRST = 6;
-/** A user that is not root. */
-const OTHER = 65_534;
+const NOBODY = 65_534;
 
 const stores = useStores();
 const open = (dataDir: string, accounts?: boolean): Promise<LevelIndexStore> =>
@@ -72,14 +71,14 @@ it('what root does to the store of another user leaves it to that user', async (
   const dataDir = await directoryWith(FIRST, 40);
   const index = storePath(dataDir);
   const pathsIn = (): string[] => ['', ...readdirSync(index)].map((name) => join(index, name));
-  for (const path of [dataDir, ...pathsIn()]) chownSync(path, OTHER, OTHER);
+  for (const path of [dataDir, ...pathsIn()]) chownSync(path, NOBODY, NOBODY);
   const copy = join(scratchDirectory(), 'copy');
   const commands = ['verify', `backup --to ${copy}`, 'repair --yes', 'rewind --to 20 --yes'];
   for (const line of [...commands, `restore --from ${copy}`]) {
     if (line.startsWith('repair')) rmSync(join(index, 'CURRENT'));
     if (line.startsWith('restore')) rmSync(index, { recursive: true });
     expect([line, (await run(dataDir, ...line.split(' '))).exit]).toEqual([line, 'done']);
-    expect(pathsIn().filter((path) => statSync(path).uid !== OTHER)).toEqual([]);
+    expect(pathsIn().filter((path) => statSync(path).uid !== NOBODY)).toEqual([]);
   }
 });
 

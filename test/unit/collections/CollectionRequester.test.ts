@@ -277,7 +277,8 @@ describe('nodes without GetFullCollectionByID', () => {
     await clock.settle();
     const trail = requests.trail(one.id);
     expect(trail).toMatchObject({ attempts: 1, isUnderWay: true });
-    expect(trail?.failures?.get(a.name)).toMatchObject({ kind: 'rate_limited', method: 'GetTransaction' });
+    const worst = trail?.failures?.get(a.name)?.failed.worst();
+    expect(worst).toMatchObject({ kind: 'rate_limited', method: 'GetTransaction' });
     for (const call of a.pending) honestOf(one)(call);
     await clock.settle();
     expect(sink.ids).toEqual([one.id]);

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { Failures } from '../../../src/access/index.js';
 import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
 import { block, HandStore, id, meeting, settle } from './meetingHarness.js';
 
@@ -215,8 +216,12 @@ it('explains where a height stands', async () => {
 it('says what holds a height up: nodes with their words, rate limits', async () => {
   const m = meeting();
   const method = 'GetFullCollectionByID';
-  const failed = (node: string, count: number, lastError: string, lastAt: number, sinceMs: number) =>
-    [node, { count, lastError, lastAt, sinceMs, kind: 'refused', method }] as const;
+  const failed = (node: string, count: number, said: string, lastAt: number, sinceMs: number) => {
+    const failures = new Failures();
+    const at = [sinceMs, ...Array<number>(count - 1).fill(lastAt)];
+    for (const atMs of at) failures.note({ method, kind: 'refused', said, atMs });
+    return [node, { failed: failures, lastError: said, lastAt }] as const;
+  };
   const trailOf = (...failures: ReturnType<typeof failed>[]): RequestTrail => ({
     ...{ attempts: 1, lastNode: 'y:9000', lastError: undefined, notFound: 0, isUnderWay: false },
     failures: new Map(failures),
@@ -231,6 +236,9 @@ it('says what holds a height up: nodes with their words, rate limits', async () 
     .set(id('a'), trailOf(failed('y:9000', 7, 'earlier words', 100, 60), failed('x:9000', 1, 'no', 90, 50)))
     .set(id('b'), trailOf(failed('y:9000', 2, 'latest words', 200, 70)))
     .set(id('c'), { ...trailOf(), ...asked });
+  // A lesser failure of the other way, in between, is not the cause.
+  const lesser = { method: 'GetCollectionByID', kind: 'denied', said: 'not here', atMs: 300 } as const;
+  m.requests.trails.get(id('b'))?.failures?.get('y:9000')?.failed.note(lesser);
   m.requests.heldBackNodes = [{ node: 'y:9000', untilMs: 5_000 }];
   m.run(block(1, ['a', 'b', 'c', 'come']));
   m.answer('come');

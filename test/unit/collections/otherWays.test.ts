@@ -131,8 +131,8 @@ it('another way counts a transaction that fails against the light collection', a
   requests.request(1, [one.id]);
   await clock.advance(4_000);
   expect(methodsOf(nodes.reported).slice(0, 3)).toEqual([FULL, FULL, LIGHT]);
-  const [failures] = [...requests.trail(one.id)!.failures!.values()];
-  expect(failures).toMatchObject({ kind: 'refused', sinceMs: 0, count: nodes.reported.length });
+  const { failed } = requests.trail(one.id)!.failures!.get('a:9000')!;
+  expect([failed.worst().kind, failed.sinceMs, failed.count]).toEqual(['refused', 0, nodes.reported.length]);
 });
 
 it('another way is reported on the call that denied what the other one gave', async () => {
