@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 11_915,
   'src/main.ts': 261,
-  test: 60_111,
+  test: 59_937,
 };
 
 const packageHomes = {

@@ -64,7 +64,7 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
     }
   });
 
-  it('has somebody for each role', () => {
+  it('has somebody for each role, publishes ports to this machine alone, and keeps every container of the program from writing elsewhere', () => {
     const lines = [...services.values()].map(({ command }) =>
       asList(command ?? [])
         .map(asText)
@@ -75,17 +75,11 @@ describe.each(['compose.yaml', 'postgres.yaml'])('deploy/compose/%s', (file) => 
       (/--roles (\S+)/.exec(line)?.[1] ?? 'live,backfill,api').split(','),
     );
     expect([...new Set(roles)].sort()).toEqual(['api', 'backfill', 'live']);
-  });
-
-  it('publishes ports to this machine alone', () => {
     const published = [...services.values()].flatMap(({ ports }) => asList(ports ?? []).map(asText));
     expect(published.length).toBeGreaterThan(3);
     for (const port of published) expect(port).toMatch(/^127\.0\.0\.1:\d+:\d+$/);
     const hosts = published.map((port) => port.split(':')[1]);
     expect(new Set(hosts).size).toBe(hosts.length);
-  });
-
-  it('keeps every container of the program from writing elsewhere, and has all come back after the machine', () => {
     for (const service of services.values()) expect(service['restart']).toBe('unless-stopped');
     const own = [...services].filter(([, { image }]) => image === 'flow-collection-indexer');
     expect(own.length).toBeGreaterThan(1);

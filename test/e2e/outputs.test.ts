@@ -257,16 +257,13 @@ it.each(['version', 'config docs', 'config print'])(
   },
 );
 
-it('a command has its exit code although something holds the process, which it says', async () => {
+it('a command has its exit code although something holds the process, which it says, and although nobody can read why', async () => {
   const log = join(scratchDirectory(), 'log');
   const held = { NODE_OPTIONS: '--import=data:text/javascript,setInterval(()=>{},1e9)' };
   // Writes of a file take their time.
   const program = startProgram(['version'], held, { outputs: ['pipe', openSync(log, 'a')] });
   expect(await program.exited).toBe(0);
   expect(readFileSync(log, 'utf8')).toMatch(/^Ended although these were still open: .*Timeout.*\.\n$/);
-});
-
-it('a command has its exit code although nobody can read why', async () => {
   const pipe = unreadPipe({ isFull: false });
   pipe.end();
   const outputs = [pipe.given, pipe.given] as const;

@@ -116,11 +116,8 @@ function packagesOf(file: string, lazily = false, seen = new Set<string>()): str
   return [...new Set(packages)].sort();
 }
 
-it('has an image of its own version', () => {
+it('has an image of its own version, contains our own files only, and with its licence what the script of the page contains, and depends on what it loads', () => {
   expect(readFileSync(join(root, 'Dockerfile'), 'utf8')).toContain(`ARG VERSION=${version}\n`);
-});
-
-it('contains our own files only, in the program; and with its licence what the script of the page contains', () => {
   expect(built.length).toBeGreaterThan(10);
   for (const name of built.filter((file) => file !== 'page.js')) {
     const map = JSON.parse(readFileSync(join(dist, `${name}.map`), 'utf8')) as { readonly sources: string[] };
@@ -128,9 +125,6 @@ it('contains our own files only, in the program; and with its licence what the s
   }
   const page = readFileSync(join(dist, 'page.js'), 'utf8');
   expect(page).toContain(readFileSync(join(root, 'node_modules/preact/LICENSE'), 'utf8').trim());
-});
-
-it('depends on all that it loads, and on nothing else', () => {
   const loaded = ['main.js', 'readers.js', 'certificates.js', 'jobqueue.js'].flatMap((name) =>
     packagesOf(join(dist, name), true),
   );

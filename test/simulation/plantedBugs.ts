@@ -187,7 +187,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'proofs: required is taken for auto': [
       "if (this.#parts.mode === 'required'{+ && height < 0+})",
-      'access/blockProofs.test.ts: is never taken where a proof is required',
+      'access/blockProofs.test.ts: is never taken where a proof is required, else warned of again where the reason is another',
     ],
   },
   'access/transport/RpcClient.ts': {

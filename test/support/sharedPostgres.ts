@@ -1,4 +1,5 @@
 import type { TestProject } from 'vitest/node';
+import type { OwnPostgres } from '../../scripts/postgres.mjs';
 import { loadQueue } from '../../src/ranges/index.js';
 import { systemClock } from '../../src/runtime/index.js';
 import { seededRandom } from './seededRandom.js';
@@ -12,12 +13,21 @@ declare module 'vitest' {
   }
 }
 
-/** One server for all files of a project: each makes databases of its own in it. */
-export async function setup(project: TestProject): Promise<() => Promise<void>> {
+/** Each project loads this file for itself, in one process. */
+const everywhere = globalThis as { postgresOfTests?: Promise<OwnPostgres> };
+
+/** One server for all files of all projects: each makes databases of its own in it. */
+export async function setup(project: TestProject): Promise<(() => Promise<void>) | undefined> {
+  const isFirst = everywhere.postgresOfTests === undefined;
+  const server = await (everywhere.postgresOfTests ??= begin());
+  project.provide('postgresUrl', server.url);
+  return isFirst ? () => server.close() : undefined;
+}
+
+async function begin(): Promise<OwnPostgres> {
   const server = await ownServer({ max_connections: '400' });
   await prepare(server.url);
-  project.provide('postgresUrl', server.url);
-  return () => server.close();
+  return server;
 }
 
 /** The tables of a store and of the queue, as a process makes them at its first start. */

@@ -74,15 +74,12 @@ it.each([
   expect(body).toMatchObject(heights.map((height) => ({ block_status: status(height) })));
 });
 
-it('/v1/blocks by height has no sealed block above those that it has, and none where no sealed head is known', async () => {
+it('/v1/blocks by height has no sealed block above those that it has, and none where no sealed head is known; says which blocks are proven, and with finality=proven has no others', async () => {
   served.range = { ...served.range, sealed: HEAD };
   expect(heightsOf((await get('/v1/blocks?height=sealed')).body)).toEqual([LATEST]);
   served.range = { ...served.range, sealed: null };
   const { body } = await get(`/v1/blocks?height=${FIRST}`);
   expect(body).toMatchObject([{ block_status: 'BLOCK_FINALIZED' }]);
-});
-
-it('/v1/blocks by height says which blocks are proven, and with finality=proven has no others', async () => {
   served.range = { ...served.range, sealed: HEAD, proven: { from: 102, to: 150 } };
   const proven = async (query: string) => {
     const { body } = await get(`/v1/blocks?${query}`);

@@ -141,7 +141,7 @@ const tagOf = async (served: ServedChain, path: string): Promise<string> =>
   // As it is: which of several answers at once are compressed is left open.
   (await served.get(path, { headers: { 'accept-encoding': 'identity' } })).headers.get('etag') ?? '';
 
-it('tags are strong, the same for the same answer, and others for every other answer', async () => {
+it('tags are strong, the same for the same answer, others for every other answer, and change with the status of a block', async () => {
   const paths = [
     ...['blocks?height=100', 'blocks?height=100&expand=payload', 'blocks?height=100&select=header'],
     ...['blocks?height=100&select=header.id', 'blocks?height=101', 'blocks?height=100,101'],
@@ -155,9 +155,6 @@ it('tags are strong, the same for the same answer, and others for every other an
   expect(new Set(tags).size).toBe(paths.length);
   const again = await serve();
   expect(await Promise.all(paths.map((path) => tagOf(again, path)))).toEqual(tags);
-});
-
-it('tags change with the status of a block', async () => {
   const before = await tagOf(served, '/v1/blocks?height=106');
   served.range = { ...served.range, sealed: 106 };
   const after = await served.get('/v1/blocks?height=106', { headers: { 'if-none-match': before } });

@@ -188,16 +188,13 @@ it.each([
   expect(served.failures.splice(0)).toEqual(error === bug ? [bug, bug] : []);
 });
 
-it('grpc.health.v1.Health says of the server and of AccessAPI what /readyz says', async () => {
+it('grpc.health.v1.Health says of the server and of its services what /readyz says, and knows no others', async () => {
   for (const service of ['', 'flow.access.AccessAPI', 'flow_collection_indexer.v1.IndexAPI']) {
     ready = true;
     expect(await probe.health(service)).toEqual({ status: 'SERVING' });
     ready = false;
     expect(await probe.health(service)).toEqual({ status: 'NOT_SERVING' });
   }
-});
-
-it('grpc.health.v1.Health does not know other services', async () => {
   expect(await refusalOf(probe.health('flow.access.Nothing'))).toMatchObject({
     code: 'NOT_FOUND',
     details: 'there is no service "flow.access.Nothing" here',

@@ -31,7 +31,7 @@ describe.each(['/', '/docs'])('the page at %s', (path) => {
   });
 });
 
-it('the status page may run its own script, and no other', async () => {
+it('the status page may run its own script, and no other, and brings every readiness code with what to do, as that reads it', async () => {
   const { headers, text } = await read('/');
   const policy = headers.get('content-security-policy') ?? '';
   expect(policy).toMatch(/script-src 'self'(?:;|$)/);
@@ -41,10 +41,6 @@ it('the status page may run its own script, and no other', async () => {
   const scripts = [...text.matchAll(/<script\b([^>]*)>/g)].map(([, attributes]) => attributes);
   const page = ' type="module" src="./page/page.js"';
   expect(scripts).toEqual([' type="application/json" id="readiness-codes"', page]);
-});
-
-it('the status page brings every readiness code with what to do, as its scripts read it', async () => {
-  const { text } = await read('/');
   const json = /id="readiness-codes">(.*?)<\/script>/s.exec(text)?.[1] ?? '';
   expect(JSON.parse(json)).toEqual(readinessCodes);
 });

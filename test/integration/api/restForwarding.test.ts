@@ -136,15 +136,11 @@ it('a connection to the node that is kept may be closed by the node in the momen
   expect(upstream.seen).toHaveLength(3 + cut);
 });
 
-it('a connection to the node that is kept carries no word of a body that is not passed on', async () => {
+it('a connection to the node that is kept carries no word of a body that is not passed on, and not what must not be sent twice', async () => {
   const { upstream, daemon } = await served();
   const asked = 'GET /v1/accounts/1 HTTP/1.0\r\nContent-Length: 5\r\n\r\nbytes';
   expect(await sendRaw(daemon.port, asked)).toContain('of the node');
   expect(upstream.seen).toMatchObject([{ body: '', headers: { via: '1.1 flow-collection-indexer' } }]);
-});
-
-it('a connection to the node that is kept does not carry what must not be sent twice', async () => {
-  const { upstream, daemon } = await served();
   await (await fetch(`${daemon.url}/v1/accounts/1`)).text();
   upstream.reply = (request) => request.socket.destroy();
   const answer = await fetch(`${daemon.url}/v1/transactions`, { method: 'POST', body: '{}' });

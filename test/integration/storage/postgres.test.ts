@@ -108,10 +108,11 @@ it('is refused with a sentence: where nobody answers', async () => {
   expect(String(failure)).not.toMatch(/secret|somebody/);
 });
 
-it('is refused with a sentence: a database that does not exist', async () => {
+it('is refused with a sentence: a database that does not exist, and a server without TLS where TLS is asked for', async () => {
   const { url } = await postgres.home();
   const other = new URL('/no_such_database', url).href;
   await expect(opening(other)).rejects.toMatchObject(fault('missing', /createdb/));
+  await expect(opening(`${url}?sslmode=verify-full`)).rejects.toThrow('SSL');
 });
 
 it.each([
@@ -123,11 +124,6 @@ it.each([
   ['postgres://host/flow?password=secret', /not known/],
 ])('is refused with a sentence: the URL %s', async (url, message) => {
   await expect(opening(url)).rejects.toMatchObject(refusal('configuration', message));
-});
-
-it('is refused with a sentence: a server without TLS where TLS is asked for', async () => {
-  const { url } = await postgres.home();
-  await expect(opening(`${url}?sslmode=verify-full`)).rejects.toThrow('SSL');
 });
 
 it('takes for damage only what is not there and ought to be, whatever others have removed meanwhile', async () => {

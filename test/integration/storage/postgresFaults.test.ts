@@ -111,7 +111,7 @@ it('is its own, where it is no answer', () =>
     Object.fromEntries(Object.entries(oddAnswers).map(([name, answer]) => [name, () => isItsOwn(answer)])),
   ));
 
-it('is waited for at the start, for so long', async () => {
+it('is waited for at the start, for so long, and told to a command after some patience', async () => {
   const { faults } = await faulty();
   for (const code of ['XX000', '28P01']) {
     const isFirst = ({ text }: DatabaseRequest): boolean => text.includes('schema_version');
@@ -124,6 +124,9 @@ it('is waited for at the start, for so long', async () => {
     expect([store.trouble(), refused()]).toEqual([undefined, 2]);
     await store.close();
   }
+  const command = await opening(faults.url, { patienceMs: 400 });
+  answering(faults, isStatement, { code: '42501', message: 'no' });
+  await expect(command.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
 });
 
 /** Refuses everything with each code in turn; `during` sees it refused, and what was asked goes on afterwards. */
@@ -209,13 +212,6 @@ it('never ends a process that leads, follows, reads or works with others', () =>
       await expect(late).rejects.toMatchObject({ exit: 'storage', code: 'XX000' });
     },
   }));
-
-it('is told to a command after some patience', async () => {
-  const { faults } = await faulty();
-  const store = await opening(faults.url, { patienceMs: 400 });
-  answering(faults, isStatement, { code: '42501', message: 'no' });
-  await expect(store.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
-});
 
 it('is none to a command whose session was ended after that time, as that of a process which stood still is', async () => {
   const { url } = await filled(10);

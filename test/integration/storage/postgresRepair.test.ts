@@ -33,13 +33,6 @@ describe('a store on PostgreSQL that is damaged', () => {
     }
   };
 
-  it('has nothing to repair while it is sound, and is not touched', async () => {
-    const { run, url } = await filled();
-    expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false, kept: [] });
-    // Its worker goes on.
-    await commitThrough(run, chain, 26);
-  });
-
   it('forgets who signs where that is damaged, and keeps the rest', async () => {
     const { store, url } = await filled();
     const evidence = [31, 32].map((height) => evidenceOf(chain[height - FIRST]!));
@@ -138,30 +131,30 @@ describe('a store on PostgreSQL that is damaged', () => {
     await expectHealed(url);
   });
 
-  it('takes a range with damage from its worker, which goes on below it', async () => {
+  it('is not touched while it is sound, and has a range with damage taken from its worker, which goes on below it', async () => {
     const { run, store, url } = await filled();
+    expect(await repaired(url)).toMatchObject({ damageCount: 0, applied: false, kept: [] });
+    // Its worker goes on.
+    await commitThrough(run, chain, 26);
     await asAdmin(url, 'DELETE FROM flow_store.block WHERE height = 24');
     await repaired(url);
-    await expect(commitThrough(run, chain, 26)).rejects.toMatchObject({ kind: 'locked' });
+    await expect(commitThrough(run, chain, 27)).rejects.toMatchObject({ kind: 'locked' });
     const again = await store.ranges.run({ from: 22, to: 27 });
     expect(again.latestIndexedHeight()).toBe(23);
-    expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([25]);
+    expect(again.blocksAboveWatermark().map(({ height }) => height)).toEqual([25, 26]);
     await expectHealed(url);
   });
 
-  it('loses what no range has', async () => {
+  it('loses what no range has, and keeps the store when every block is lost', async () => {
     const { url } = await filled();
     await asAdmin(url, 'DELETE FROM flow_store.open_range');
     expect((await damagesOf(url)).map(({ height }) => height)).toEqual([22, 23, 24, 25]);
     await repaired(url);
     await expectHealed(url);
-  });
-
-  it('keeps the store when every block is lost', async () => {
-    const { url } = await filled();
-    await asAdmin(url, 'DELETE FROM flow_store.block');
-    expect(await repaired(url)).toMatchObject({ kept: [], keptThrough: 29, holes: [range(10, 19)] });
-    expect(await damagesOf(url)).toEqual([]);
+    const { url: emptied } = await filled();
+    await asAdmin(emptied, 'DELETE FROM flow_store.block');
+    expect(await repaired(emptied)).toMatchObject({ kept: [], keptThrough: 29, holes: [range(10, 19)] });
+    expect(await damagesOf(emptied)).toEqual([]);
   });
 });
 

@@ -323,7 +323,9 @@ describe('a backup', () => {
     }
   });
 
-  it('names the disk that is full: that of the copy', async ({ skip }) => {
+  it('names the disk that is full: that of the copy; and is refused, as a repair is, where the store is a mount point, which nothing can replace', async ({
+    skip,
+  }) => {
     const small = smallFileSystem(1);
     if (small === undefined) return skip('this user may mount nothing');
     const path = await freshPath();
@@ -332,13 +334,6 @@ describe('a backup', () => {
     await expect(backup(path, to)).rejects.toMatchObject(
       fault('disk_full', new RegExp(`^Cannot write a copy of the store at ${to}`)),
     );
-  });
-
-  it('and a repair are refused at once where the store is a mount point, which nothing can replace', async ({
-    skip,
-  }) => {
-    const small = smallFileSystem(1);
-    if (small === undefined) return skip('this user may mount nothing');
     const refusal = fault('io', /is where a disk is mounted.*mount the disk at .* instead/);
     await expect(repairAt(small.path)).rejects.toMatchObject(refusal);
     await expect(restored(small.path, { path: small.path })).rejects.toMatchObject(refusal);

@@ -102,7 +102,7 @@ describe('identification', () => {
     await expect(net.whenAllAsked(AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
   });
 
-  it('learns of a spork that begins at zero also when block zero was not found at first', async () => {
+  it('learns of a spork that begins at zero also when block zero was not found at first, and from a node that joined it later', async () => {
     let isThere = false;
     const blockIdAt = () => (isThere ? idOf('1') : undefined);
     const { net } = await identified({ 'genesis:1': { version: version(0), blockIdAt } });
@@ -115,14 +115,11 @@ describe('identification', () => {
     await clock.advance(10_000);
     await waiting;
     expect(net.sporkAt(7)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
-  });
-
-  it('knows a spork that begins at zero from a node that joined it later', async () => {
     const text = 'block height 0 is less than the node root block height 50. Try another';
     const belowRoot = () => ({ text, lowestHeight: 50 });
-    const { net } = await identified({ 'late:1': { version: version(0, 50), belowRoot } });
-    expect(net.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
-    expect(net.lowestHeight()).toBe(50);
+    const { net: late } = await identified({ 'late:1': { version: version(0, 50), belowRoot } });
+    expect(late.sporkAt(60)).toEqual({ rootHeight: 0, sporkId: 'aa'.repeat(32) });
+    expect(late.lowestHeight()).toBe(50);
   });
 
   it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
@@ -580,18 +577,15 @@ describe('which node for which height', () => {
     expect(net.whyUnserved(350)).toEqual([]);
   });
 
-  it('knows the gaps between sporks that nobody serves', async () => {
+  it('knows the gaps between sporks that nobody serves, and follows the head of an ended one that alone is named', async () => {
     const { net } = await over('live:1');
     expect([10, 199, 200, 250, 300, 400].map((height) => net.lowestServedFrom(height))).toEqual([
       10, 199, 300, 300, 300, 400,
     ]);
     const { net: ended } = await identified({ 's1:1': scripts['s1:1'] ?? {} });
     expect(ended.lowestServedFrom(1_000_000)).toBe(1_000_000);
-  });
-
-  it('follows the head of an ended spork when only that one is named', async () => {
-    const { net } = await over('s2:1');
-    expect([names(net.live()), names(net.forHeight(150))]).toEqual([['s2:1'], ['s2:1']]);
+    const { net: alone } = await over('s2:1');
+    expect([names(alone.live()), names(alone.forHeight(150))]).toEqual([['s2:1'], ['s2:1']]);
   });
 
   it('learns from a refusal that a node begins higher than it said', async () => {

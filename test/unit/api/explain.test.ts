@@ -162,15 +162,12 @@ describe('an id', () => {
     (asked) =>
       asked === id ? { kind, height: LATEST + 1 } : undefined;
 
-  it('that is missing is being fetched, and one that has come waits for the others', async () => {
+  it('that is missing is being fetched, one that has come waits for the others, and a block in hand, or on disk above a gap, is known', async () => {
     const [lost, come] = [missing.collectionId, idOf('come')];
     const fetching = { kind: 'collection', stage: 'fetching', height: LATEST + 1 };
     const ask = (id: Identifier) => explained(id, working('collecting'), inHand('collection', id));
     expect(await ask(lost)).toMatchObject(says('is being fetched', fetching));
     expect(await ask(come)).toMatchObject(says('has arrived and waits for the others', fetching));
-  });
-
-  it('of a block in hand, or on disk above a gap, is known', async () => {
     const id = idOf('block in hand');
     expect(await explained(id, working('queued'), inHand('block', id))).toMatchObject({
       ...{ kind: 'block', stage: 'queued', blockId: id },

@@ -70,7 +70,7 @@ it('what can be read ends at the proven height where finality has to be proven, 
   });
 });
 
-it('what can be read is nothing before a height is proven, and never more than is indexed', async () => {
+it('what can be read is nothing before a height is proven, never more than is indexed, and all of that where the nodes are believed', async () => {
   const store = await ProvenStore.filled();
   expect(read(store, undefined)).toMatchObject({
     shown: { latestIndexedHeight: 99, latestBlock: undefined, coverage: [] },
@@ -78,6 +78,10 @@ it('what can be read is nothing before a height is proven, and never more than i
     awaitsProof: store.coverage(),
   });
   expect(read(store, 130).shown.latestIndexedHeight).toBe(119);
+  const { proven, shown } = read(store, 110, 'reported');
+  expect(shown).toMatchObject({ latestIndexedHeight: 119, coverage: store.coverage() });
+  expect(proven).toEqual({ from: 100, to: 110 });
+  expect(read(store, 110, 'reported', { mode: 'off' }).proven).toBeUndefined();
 });
 
 it('what can be read ends at what another process has proven, which leads', async () => {
@@ -95,14 +99,6 @@ it('what can be read ends at what another process has proven, which leads', asyn
   expect(finalBlock({ store, prover: undefined })).toEqual(final(105));
   shared.isLeading = () => true;
   expect([read(store, 103), read(store, 108)].map(({ proven }) => proven?.to)).toEqual([105, 108]);
-});
-
-it('what can be read is everything indexed where the nodes are believed', async () => {
-  const store = await ProvenStore.filled();
-  const { proven, shown } = read(store, 110, 'reported');
-  expect(shown).toMatchObject({ latestIndexedHeight: 119, coverage: store.coverage() });
-  expect(proven).toEqual({ from: 100, to: 110 });
-  expect(read(store, 110, 'reported', { mode: 'off' }).proven).toBeUndefined();
 });
 
 it('what is called proven begins above a hole, the last unproven block, and a root whose parent is not the block below', async () => {

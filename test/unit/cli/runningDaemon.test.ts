@@ -28,7 +28,7 @@ function dataDirectory(instance: string, port: number, more: object = {}): strin
 
 const run = (...args: string[]) => runInProcess(args);
 
-it('is found through the record in its data directory', async () => {
+it('is found through the record in its data directory, and is not whoever listens at the address of one that crashed', async () => {
   const dataDir = dataDirectory('one', await answerer('one'));
   expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject({
     exit: 'done',
@@ -36,15 +36,12 @@ it('is found through the record in its data directory', async () => {
   });
   const block = await run('get', 'block', '7', '--data-dir', dataDir);
   expect(JSON.parse(block.out)).toEqual({ kind: 'block', from: 'one' });
-});
-
-it('is not whoever listens at the address of one that crashed', async () => {
-  const dataDir = dataDirectory('crashed', await answerer('another'));
-  const status = await run('status', '--json', '--data-dir', dataDir);
+  const crashed = dataDirectory('crashed', await answerer('another'));
+  const status = await run('status', '--json', '--data-dir', crashed);
   expect(status).toMatchObject({ exit: 'no_daemon', out: '' });
-  expect(status.message).toContain(`the one recorded in ${dataDir} is gone`);
+  expect(status.message).toContain(`the one recorded in ${crashed} is gone`);
   // The store itself is read instead; here there is none.
-  expect(await run('get', 'block', '7', '--data-dir', dataDir)).toMatchObject({ exit: 'storage', out: '' });
+  expect(await run('get', 'block', '7', '--data-dir', crashed)).toMatchObject({ exit: 'storage', out: '' });
 });
 
 it('takes commands through the socket beside its record, though from here neither its process nor its path is seen', async () => {

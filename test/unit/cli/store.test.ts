@@ -156,7 +156,7 @@ it('a store that another command reads is waited for, and given up after a while
 
 const forget = (dataDir: string, ...args: string[]) => run(dataDir, 'forget', 'accounts', ...args);
 
-it('forget accounts drops the index that a daemon kept, keeps every block, and has nothing to do then', async () => {
+it('forget accounts drops the index that a daemon kept, keeps every block, and has nothing to do then, nor in a store that has not begun; none is where there is no store', async () => {
   const dataDir = scratchDirectory();
   const chain = accountChain(seededRandom(9), FIRST, 30);
   const latest = FIRST + chain.length - 1;
@@ -172,11 +172,8 @@ it('forget accounts drops the index that a daemon kept, keeps every block, and h
   expect(left.latestIndexedHeight()).toBe(latest);
   expect(await forget(dataDir, '--yes')).toMatchObject({ exit: 'storage' });
   await left.close();
-});
-
-it('forget accounts finds nothing in a store that has not begun, and none where there is no store', async () => {
-  const dataDir = scratchDirectory();
-  await (await open(dataDir, true)).close();
-  expect((await forget(dataDir, '--yes')).out).toContain('nothing to forget');
+  const empty = scratchDirectory();
+  await (await open(empty, true)).close();
+  expect((await forget(empty, '--yes')).out).toContain('nothing to forget');
   expect(await forget(scratchDirectory(), '--yes')).toMatchObject({ exit: 'storage' });
 });

@@ -64,7 +64,7 @@ describe('a store that can only be read', () => {
     expect(await run(...reader(copy))).toMatchObject({ exit: 'done' });
   });
 
-  it('is looked at by status and doctor, which write nothing to it', async () => {
+  it('is looked at by status and doctor, and not changed: what would change it says that it must be writable', async () => {
     const place = sealed();
     expect(await run('status', ...at(place))).toMatchObject({
       exit: 'no_daemon',
@@ -72,9 +72,6 @@ describe('a store that can only be read', () => {
     });
     const { out } = await run('doctor', '--access-node', '127.0.0.1:1', ...at(place));
     expect(out).toContain('disk');
-  });
-
-  it('is not changed: what would change it says that it must be writable', async () => {
     const refused = refusal('storage', /Remount it writable|Give the directory to the user/);
     for (const command of [`rewind --to ${FIRST} --yes`, 'forget accounts --yes'])
       expect(await run(...command.split(' '), ...at(sealed()))).toMatchObject(refused);

@@ -53,13 +53,10 @@ it('by default follows mainnet through the public node, below its rate limit', (
   expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
 });
 
-it('by default drops the rate limit for a node of the operator’s own', () => {
+it('by default drops the rate limit for a node of the operator’s own, and logs for the eye on a terminal', () => {
   const rateWith = (flags: Flags): number =>
     load({ flags: { accessNodes: ['mine:9000'], ...flags } }).config.access.ratePerSecond;
   expect([rateWith({}), rateWith({ 'access.ratePerSecond': ['7'] })]).toEqual([0, 7]);
-});
-
-it('by default logs for the eye on a terminal', () => {
   expect(load({}, true).config.log.format).toBe('pretty');
 });
 
@@ -361,7 +358,7 @@ it('gives every key a default that its own format accepts', () => {
 const database = { store: ['postgres://localhost/flow'] };
 const rolesOf = (from: Parameters<typeof load>[0]) => load(from).config.roles;
 
-it('roles are all of them unless some are named, in any way', () => {
+it('roles are all of them unless some are named, in any way, that are known and have a database to share', () => {
   expect(rolesOf({})).toEqual(['live', 'backfill', 'api']);
   expect(rolesOf({ flags: database })).toEqual(['live', 'backfill', 'api']);
   expect(rolesOf({ flags: { ...database, roles: ['api, live'] } })).toEqual(['live', 'api']);
@@ -369,9 +366,6 @@ it('roles are all of them unless some are named, in any way', () => {
   const environment = { FCI_STORE: 'postgres://localhost/flow', FCI_ROLES: 'backfill' };
   expect(rolesOf({ environment })).toEqual(['backfill']);
   expect(rolesOf({ file: { store: 'postgres://localhost/flow', roles: ['api'] } })).toEqual(['api']);
-});
-
-it('roles are refused where they are not known, or there is no database to share', () => {
   const wrong = () => load({ flags: { ...database, roles: ['live,reader'] } });
   expect(wrong).toThrow(/--roles.*live, backfill, api/);
   const planned = () => load({ flags: { ...database, roles: ['live'], 'backfill.plan': ['root'] } });

@@ -9,12 +9,9 @@ const every = new EveryMetric();
 const selectors = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => selectorsIn(expr)));
 
 /** That it is what the script makes: `npm run docs:check`. */
-it('has every metric of a daemon on it', () => {
+it('has every metric of a daemon on it, and asks for no others, of the chosen instances', () => {
   const shown = new Set(selectors.map(({ metric }) => every.family(metric)));
   expect(every.names.filter((name) => !shown.has(name))).toEqual([]);
-});
-
-it('asks for metrics that there are, of the chosen instances', () => {
   for (const { metric, matchers } of selectors) {
     if (metric === 'ALERTS') continue;
     expect(every.labelsOf(metric), metric).toEqual(
@@ -24,7 +21,7 @@ it('asks for metrics that there are, of the chosen instances', () => {
   }
 });
 
-it('names each series by labels that the query keeps', () => {
+it('names each series by labels that the query keeps, explains each panel, draws none over another, and knows each by an id of its own', () => {
   for (const { title, targets } of panels) {
     for (const { expr, legendFormat } of targets) {
       const kept = new Set(selectorsIn(expr).flatMap(({ metric }) => every.labelsOf(metric) ?? []));
@@ -36,9 +33,6 @@ it('names each series by labels that the query keeps', () => {
       }
     }
   }
-});
-
-it('explains each panel, draws none over another, and knows each by an id of its own', () => {
   for (const { description, targets, title, type } of panels) {
     expect(description, title).toBeTruthy();
     expect(targets.length, title).toBeGreaterThan(0);

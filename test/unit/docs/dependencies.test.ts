@@ -16,21 +16,16 @@ function namedIn(text: string): string[] {
   return cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)).sort();
 }
 
-it('gives a reason for every package that runs in the daemon or that development needs, and for no other', () => {
+it('gives a reason for every package that the daemon or development needs, and for no other, says what is true of versions, and leaves no host of a registry in the lockfile', () => {
   expect(namedIn(running)).toEqual(Object.keys(manifest.dependencies).sort());
   expect(namedIn(developing)).toEqual(Object.keys(manifest.devDependencies).sort());
-});
-
-it('says what is true of versions: ranges for what runs, exact ones for development, and no other overrides', () => {
+  // Ranges for what runs, exact ones for development, and no other overrides.
   for (const [name, range] of Object.entries(manifest.dependencies))
     expect(range, name).toMatch(name === 'pg-boss' ? /^~\d/ : /^\^\d/);
   for (const [name, version] of Object.entries(manifest.devDependencies))
     expect(version, name).toMatch(/^(?:npm:[a-z]+@)?\d[\w.-]*$/);
   expect(Object.keys(manifest.overrides)).toEqual(['openapi-typescript']);
   expect(page).toMatch(/`overrides` in `package.json` has one entry: `openapi-typescript`/);
-});
-
-it('leaves no host of a registry in the lockfile', () => {
   expect(readFileSync(join(root, 'package-lock.json'), 'utf8')).not.toMatch(
     /"resolved"|https?:\/\/[^"]*registry/,
   );

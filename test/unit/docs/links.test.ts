@@ -22,15 +22,12 @@ describe.each(pages.map((page) => [page.file, page] as const))('%s', (file, page
   });
 
   // Nobody follows them here: tests need no network.
-  it('links to other sites by well-formed addresses, over https', () => {
+  it('links to other sites by well-formed addresses, over https; begins with its only title, and holds nothing but Markdown', () => {
     for (const { href } of page.links().filter((link) => /^[a-z]+:/.test(link.href))) {
       const { protocol, hostname } = new URL(href);
       if (hostname === '127.0.0.1') expect(protocol).toBe('http:');
       else expect({ href, protocol }).toEqual({ href, protocol: 'https:' });
     }
-  });
-
-  it('begins with its only title, and holds nothing but Markdown', () => {
     expect(page.headings().filter(({ depth }) => depth === 1)).toHaveLength(1);
     expect([page.prose.trimStart().startsWith('# '), page.tags()]).toEqual([true, []]);
   });

@@ -345,15 +345,12 @@ function atSpork(liar: string, others: readonly string[], isInTable = false) {
   return { world, reading: new Reading(world, { window: 10, sporkRoots }) };
 }
 
-it('at a spork: finds out who lied of the last block before the root, though no node has both', async () => {
-  const { world, reading } = atSpork('liar', ['old', 'new']);
-  await reading.moveHead(105, 1_000);
-  expect(reading.available()).toEqual(range(101, 105));
-  expect(reading.idAt(102)).toBe(world.chain.idAt(102));
-  expect(world.nodes.faults()).toEqual(['liar lied']);
-});
-
-it('at a spork: reports nobody while it cannot tell who lied, and goes on when the lie ends', async () => {
+it('at a spork: finds out who lied of the last block before the root, though no node has both, and goes on where it cannot tell when the lie ends', async () => {
+  const told = atSpork('liar', ['old', 'new']);
+  await told.reading.moveHead(105, 1_000);
+  expect(told.reading.available()).toEqual(range(101, 105));
+  expect(told.reading.idAt(102)).toBe(told.world.chain.idAt(102));
+  expect(told.world.nodes.faults()).toEqual(['liar lied']);
   const { world, reading } = atSpork('old', ['new']);
   await reading.moveHead(105, 1_000);
   expect(reading.available()).toEqual([101]);

@@ -21,20 +21,17 @@ describe('the last block of a range whose upper neighbour is not indexed', () =>
     expect(world.node('a').taken).not.toContain(106);
   });
 
-  it('does not wait for a child that nobody has', async () => {
+  it('does not wait for a child that nobody has, and says who owes one', async () => {
     const { world, reading } = reads(above, 'a');
     world.nodes.serving = (_node, height) => height <= 104;
     await reading.moveHead(200);
     expect(reading.available()).toEqual(range(101, 103));
     await world.clock.advance(60_000);
     expect(reading.available()).toEqual(range(101, 104));
-  });
-
-  it('says who owes the child', async () => {
-    const { world, reading } = reads(above, 'a');
-    world.node('a').odd.set(105, 'malformed');
-    await reading.moveHead(200, 5_000);
-    expect(reading.blocks.heldUpBy()).toMatchObject({ height: 105, troubles: [{ node: 'a' }] });
+    const { world: owing, reading: waiting } = reads(above, 'a');
+    owing.node('a').odd.set(105, 'malformed');
+    await waiting.moveHead(200, 5_000);
+    expect(waiting.blocks.heldUpBy()).toMatchObject({ height: 105, troubles: [{ node: 'a' }] });
   });
 });
 

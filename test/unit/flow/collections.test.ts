@@ -52,15 +52,12 @@ it('collections that hash to their id are verified, split into their transaction
   );
 });
 
-it('collections keep no hold of the message they came in', () => {
+it('collections keep no hold of the message they came in, and take no memory for more transactions than can be', () => {
   const wire = encodeTransaction(signed([1, 2]));
   const expected = Buffer.from(encodeFullCollection([wire]));
   const { encoded } = verifyCollection(idOf([wire]), [wire]);
   wire.fill(0);
   expect(Buffer.from(encoded)).toEqual(expected);
-});
-
-it('collections of more transactions than can be are refused before they take memory', () => {
   const message = Buffer.from('0a00'.repeat(100_001), 'hex');
   expect(() => splitCollection(message)).toThrow(WireError);
   expect(splitCollection(message.subarray(2))).toHaveLength(100_000);

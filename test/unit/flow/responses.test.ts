@@ -93,21 +93,15 @@ const isDecoded = <T>(
     }),
   );
 
-it('full collection', () => {
-  const answer = ['FullCollectionResponse', wires] as const;
-  isDecoded(decodeFullCollectionResponse, answer, (all) => ({ transactions: all.map(decoded) }));
-});
-
-it('light collection', () => {
-  const answer = ['CollectionResponse', fc.array(identifier, { maxLength: 4 })] as const;
-  isDecoded(decodeCollectionResponse, answer, (ids) => ({
+it('full collection, light collection, transaction', () => {
+  const full = ['FullCollectionResponse', wires] as const;
+  isDecoded(decodeFullCollectionResponse, full, (all) => ({ transactions: all.map(decoded) }));
+  const light = ['CollectionResponse', fc.array(identifier, { maxLength: 4 })] as const;
+  isDecoded(decodeCollectionResponse, light, (ids) => ({
     collection: { id: Buffer.alloc(32), transaction_ids: ids.map(identifierBytes) },
   }));
-});
-
-it('transaction', () => {
-  const answer = ['TransactionResponse', transaction.map(encodeTransaction)] as const;
-  isDecoded(decodeTransactionResponse, answer, (wire) => ({ transaction: decoded(wire) }));
+  const one = ['TransactionResponse', transaction.map(encodeTransaction)] as const;
+  isDecoded(decodeTransactionResponse, one, (wire) => ({ transaction: decoded(wire) }));
 });
 
 const id = '07'.repeat(32);

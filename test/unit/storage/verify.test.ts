@@ -90,7 +90,7 @@ const copyOf = async (entry: (typeof chain)[number]): Promise<[Buffer, Buffer][]
   return (await rawEntries(path)).filter(([key]) => key[0]! >= 0x10);
 };
 
-it('verify finds a block that is not the child of the one below', async () => {
+it('verify finds a block that is not the child of the one below, what is outside the store, and keys outside the key space', async () => {
   const stranger = makeBlock(8, chain[0]!.block.id, chain[3]!.collections);
   const path = await changedStore(chain, async (database) => {
     for (const [key] of await copyOf(chain[3]!)) await database.del(key);
@@ -100,15 +100,12 @@ it('verify finds a block that is not the child of the one below', async () => {
     { height: 8, kind: 'parent', message: expect.stringContaining('height 7') as string },
     { height: 9, kind: 'parent', message: expect.stringContaining('height 8') as string },
   ]);
-});
-
-it('verify finds what is outside the store, and keys outside the key space', async () => {
   const outside = await copyOf(makeBlock(90_000, chain[0]!.block.id, []));
-  const path = await changedStore(chain, async (database) => {
+  const astray = await changedStore(chain, async (database) => {
     for (const [key, value] of outside) await database.put(key, value);
     for (const key of [Buffer.from('zz'), Buffer.of(0x01, 0x00)]) await database.put(key, Buffer.of(1));
   });
-  const report = await verifyAt(path);
+  const report = await verifyAt(astray);
   expect(heightsIn(report)).toEqual([90_000, 90_000, undefined, undefined]);
   const said = report.damages.map(({ message }) => message);
   for (const key of ['0100', '7a7a']) expect(said).toContain(`key ${key} is not one of ours`);
