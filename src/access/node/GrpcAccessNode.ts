@@ -1,12 +1,8 @@
-import {
-  decodeBlockResponse,
-  decodeCollectionResponse,
-  decodeFullCollectionResponse,
-} from '../../flow/index.js';
-import { decodeExecutionDataResponse, decodeIndexedBlocksResponse } from '../../flow/index.js';
-import { decodeSubscribeBlocksResponse, decodeTransactionResponse } from '../../flow/index.js';
-import { identifierBytes, parseIdentifier, toIdentifier } from '../../flow/index.js';
-import { RequestFields, WireError, WireWriter } from '../../flow/index.js';
+import { decodeBlockResponse, decodeCollectionResponse } from '../../flow/index.js';
+import { decodeExecutionDataResponse, decodeFullCollectionResponse } from '../../flow/index.js';
+import { decodeIndexedBlocksResponse, decodeSubscribeBlocksResponse } from '../../flow/index.js';
+import { decodeTransactionResponse, identifierBytes, parseIdentifier } from '../../flow/index.js';
+import { RequestFields, toIdentifier, WireError, WireWriter } from '../../flow/index.js';
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
 import { sentence } from '../../runtime/index.js';
 import { RpcClient } from '../transport/RpcClient.js';
