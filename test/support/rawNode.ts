@@ -29,14 +29,14 @@ export class RawNode {
   constructor(
     handlers: Readonly<Record<string, RawHandler>>,
     credentials = ServerCredentials.createInsecure(),
-    atOnce = 1_000,
+    atOnce = 2 ** 31 - 1,
   ) {
     this.#handlers = handlers;
     this.#credentials = credentials;
     this.#atOnce = atOnce;
   }
 
-  /** `atOnce`: how many calls it takes on one connection; others wait with their callers. */
+  /** `atOnce`: how many calls it takes on one connection, by default any; others wait with their callers. */
   static async start(handlers: Readonly<Record<string, RawHandler>>, atOnce?: number): Promise<RawNode> {
     const node = new RawNode(handlers, undefined, atOnce);
     await node.start();
