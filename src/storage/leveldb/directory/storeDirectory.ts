@@ -154,15 +154,15 @@ async function makeOne(path: string): Promise<void> {
 
 /**
  * Gives what root has written in another user's store to that user, whose daemon could not read it otherwise. Where the file system
- * keeps no owners, there is nothing to give.
+ * keeps no owners, there is nothing to give. Only files of a database: that user may have put a link to other ones here.
  */
 export async function giveToOwner(path: string): Promise<void> {
   if (process.getuid?.() !== 0) return;
   const places = [path, dirname(path)].map((at) => stat(at).catch(() => undefined));
   const owner = (await Promise.all(places)).find((found) => found !== undefined && found.uid !== 0);
   if (owner === undefined) return;
-  const names = ['', ...((await namesIn(path)) ?? [])];
-  await Promise.allSettled(names.map((name) => lchown(join(path, name), owner.uid, owner.gid)));
+  const names = ((await namesIn(path)) ?? []).filter((name) => DATABASE_FILE.test(name));
+  await Promise.allSettled(['', ...names].map((name) => lchown(join(path, name), owner.uid, owner.gid)));
 }
 
 /** The names in a directory; `undefined` when there is none. `doing` completes "Cannot …". Expected errors: `StorageError`. */
