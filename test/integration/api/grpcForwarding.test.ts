@@ -11,6 +11,7 @@ import { answer, asItIs, atEnd, BEARER, beginCall, counted, eventually, fail } f
 import { forwardedIn, forwarderTo, guarded, networkOf, openSession, RawNode } from '../../support/index.js';
 import { refusalOf, scraped, servedOverGrpc, smallChain, transactionWith } from '../../support/index.js';
 import { until, VirtualClock, type RawCall, type RawHandler } from '../../support/index.js';
+import { FaultProxy } from '../../support/faultProxy.js';
 
 const API = '/flow.access.AccessAPI';
 const SCRIPT = `${API}/ExecuteScriptAtLatestBlock`;
@@ -320,12 +321,16 @@ it('stays at an address from which a stream still brings messages, whatever else
 });
 
 it('takes for streams no room from calls: proxies allow few at once on a connection', async () => {
-  const to = await forwardingTo(await RawNode.start({ [SCRIPT]: echo, [EVENTS]: begun }, 1));
+  const proxy = await FaultProxy.before(await RawNode.start({ [SCRIPT]: echo, [EVENTS]: begun }, 1));
+  const to = await forwardingTo({ endpoint: `127.0.0.1:${proxy.port}` });
   const streams = [to.stream(EVENTS), to.stream(EVENTS)];
   await Promise.all(streams.map(firstOf));
   const deadline = Date.now() + 5_000;
   expect((await to.call(SCRIPT, Buffer.from('x'), { deadline })).message.toString()).toBe('x');
+  // One asks who the node is, one is for calls.
+  expect(proxy.connections).toBe(2 + streams.length);
   for (const stream of streams) stream.cancel();
+  await until(() => proxy.connections === 2);
 });
 
 it('cuts no quiet stream because others that were quiet, too, are left', async () => {
