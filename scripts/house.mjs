@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 11_915,
   'src/main.ts': 261,
-  test: 59_937,
+  test: 59_942,
 };
 
 const packageHomes = {
