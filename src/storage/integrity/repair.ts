@@ -198,8 +198,8 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     using batch = database.batch();
     const { rewind, published, plans, unproven } = single;
     for (const { key } of [rewind, published, plans, unproven]) batch.del(key);
-    for await (const keys of database.keyPages(prefixRange(Prefix.open)))
-      for (const key of keys) batch.del(key);
+    for await (const page of database.pages(prefixRange(Prefix.open)))
+      for (const [key] of page) batch.del(key);
     // Nodes are asked again.
     for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);
@@ -221,8 +221,8 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
 /** Rebuilds every pointer to the blocks of these heights. */
 async function restorePointers(database: Database, heights: HeightRanges, accounts: HeightRanges) {
   for (const { from, to } of heights) {
-    for await (const keys of database.keyPages(heightRange(Prefix.block, from, to))) {
-      for (const key of keys) {
+    for await (const page of database.pages(heightRange(Prefix.block, from, to))) {
+      for (const [key] of page) {
         const height = parseBlockKey(key);
         const entry =
           height === undefined ? undefined : await unlessDamaged(() => readSoundEntry(database, height));

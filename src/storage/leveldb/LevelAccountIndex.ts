@@ -123,11 +123,11 @@ export async function forgetAccounts(database: Database, meta: StoreMeta) {
   first.put(...sealOne(single.coverage, []));
   await first.write();
   let entries = 0;
-  for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
+  for await (const page of database.pages(prefixRange(Prefix.account))) {
     using batch = database.batch();
-    for (const key of keys) batch.del(key);
+    for (const [key] of page) batch.del(key);
     await batch.write();
-    entries += keys.length;
+    entries += page.length;
   }
   const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
   const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };

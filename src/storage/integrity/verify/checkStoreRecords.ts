@@ -129,8 +129,8 @@ export async function checkUnknownKeys(database: Database, damages: DamageList):
     const next = MANY[index];
     const gap = { gte: Buffer.of(prefix + 1), ...(next !== undefined && { lt: Buffer.of(next) }) };
     await damages.unlessIn('store_record', async () => {
-      for await (const keys of database.keyPages(gap)) {
-        for (const key of keys) {
+      for await (const page of database.pages(gap)) {
+        for (const [key] of page) {
           if (singles.some((known) => known.equals(key))) continue;
           damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
         }

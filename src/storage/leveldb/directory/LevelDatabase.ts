@@ -21,12 +21,6 @@ const MAX_WAITS = 8;
 /** Files that must open at once before the database is opened again. */
 const FILES_TO_GO_ON = 8;
 
-/** The common part of the package's iterators over entries and over keys. */
-interface PagedIterator<T> {
-  nextv(size: number): Promise<T[]>;
-  close(): Promise<void>;
-}
-
 /**
  * `write()` of a chained batch writes it and closes it. The underscored methods are abstract-level's implementation
  * hooks. Calling them directly skips its work for encodings, sublevels and hooks: a block of fifty transactions is
@@ -105,20 +99,38 @@ export class LevelDatabase implements Database {
     });
   }
 
-  pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
-    return this.#pagesOf(
-      range,
-      (rest) => this.#level.iterator({ ...rest, highWaterMarkBytes: PAGE_BYTES }),
-      ([key]) => key,
-    );
-  }
-
-  keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
-    return this.#pagesOf(
-      range,
-      (rest) => this.#level.keys({ ...rest, highWaterMarkBytes: PAGE_BYTES }),
-      (key) => key,
-    );
+  /**
+   * Opens the iterator for the first page, and closes it however the loop ends. One that failed, or that was closed with the
+   * database, is replaced by one that begins behind the last page.
+   */
+  async *pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
+    let rest = range;
+    const open = () => this.#level.iterator({ ...rest, highWaterMarkBytes: PAGE_BYTES });
+    let iterator: ReturnType<typeof open> | undefined;
+    let reopened = this.#reopened;
+    const next = async (): Promise<Entry[]> => {
+      if (reopened !== this.#reopened) iterator = undefined;
+      reopened = this.#reopened;
+      const one = (iterator ??= await this.#make(open));
+      try {
+        return await one.nextv(PAGE_ENTRIES);
+      } catch (error) {
+        iterator = undefined;
+        await this.#close(one);
+        throw error;
+      }
+    };
+    try {
+      for (;;) {
+        const page = await this.#guard('read the store', next);
+        const last = page.at(-1);
+        if (last === undefined) return;
+        rest = { ...range, gte: keyAfter(last[0]) };
+        yield page;
+      }
+    } finally {
+      if (iterator !== undefined) await this.#close(iterator);
+    }
   }
 
   compact({ gte, lt }: KeyRange): Promise<void> {
@@ -133,43 +145,6 @@ export class LevelDatabase implements Database {
       const levels = await this.#betweenWrites(() => level.getProperty('leveldb.sstables'));
       return new Set([...levels.matchAll(/^ (\d+):/gm)].map(([, number]) => Number(number)));
     });
-  }
-
-  /**
-   * Opens the iterator for the first page, and closes it however the loop ends. One that failed, or that was closed with the
-   * database, is replaced by one that begins behind the last page.
-   */
-  async *#pagesOf<T>(
-    range: Partial<KeyRange>,
-    open: (rest: Partial<KeyRange>) => PagedIterator<T>,
-    keyOf: (item: T) => Buffer,
-  ): AsyncGenerator<T[], void, undefined> {
-    let iterator: PagedIterator<T> | undefined;
-    let reopened = this.#reopened;
-    let rest = range;
-    const next = async (): Promise<T[]> => {
-      if (reopened !== this.#reopened) iterator = undefined;
-      reopened = this.#reopened;
-      const one = (iterator ??= await this.#make(() => open(rest)));
-      try {
-        return await one.nextv(PAGE_ENTRIES);
-      } catch (error) {
-        iterator = undefined;
-        await this.#close(one);
-        throw error;
-      }
-    };
-    try {
-      for (;;) {
-        const page = await this.#guard('read the store', next);
-        const last = page.at(-1);
-        if (last === undefined) return;
-        rest = { ...range, gte: keyAfter(keyOf(last)) };
-        yield page;
-      }
-    } finally {
-      if (iterator !== undefined) await this.#close(iterator);
-    }
   }
 
   /**
@@ -239,7 +214,7 @@ export class LevelDatabase implements Database {
     return this.#betweenWrites(() => (gate === undefined ? open() : gate.within(open)));
   }
 
-  #close(iterator: Pick<PagedIterator<unknown>, 'close'>): Promise<void> {
+  #close(iterator: { close(): Promise<void> }): Promise<void> {
     return this.#betweenWrites(() => iterator.close());
   }
 

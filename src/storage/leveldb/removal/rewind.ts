@@ -112,7 +112,7 @@ async function finishRewind(
   using batch = database.batch();
   batch.del(single.rewind.key);
   const above = heightRange(Prefix.evidence, target + 1, Number.MAX_SAFE_INTEGER);
-  for await (const keys of database.keyPages(above)) for (const key of keys) batch.del(key);
+  for await (const page of database.pages(above)) for (const [key] of page) batch.del(key);
   if (coverage !== undefined) batch.put(...sealOne(single.coverage, rewound(coverage, target)));
   await batch.write();
 }
@@ -187,9 +187,8 @@ async function removeHeight(
     (error) => damage.push(error),
   );
   batch.del(blockKey(height));
-  for await (const keys of database.keyPages(heightRange(Prefix.body, height, height))) {
-    for (const key of keys) batch.del(key);
-  }
+  for await (const page of database.pages(heightRange(Prefix.body, height, height)))
+    for (const [key] of page) batch.del(key);
   if (entry === undefined) return damage.length > 0 ? 'damaged' : 'no record';
   const keys = entriesOf(entry, coverage !== undefined).map(([key]) => key);
   for (const key of keys) batch.del(key);
@@ -210,9 +209,9 @@ export async function sweepOutside(
   write: WriteOne = (batch) => batch.write(),
 ): Promise<void> {
   for (const prefix of [Prefix.account, ...POINTER_PREFIXES, Prefix.body, Prefix.block, Prefix.evidence]) {
-    for await (const keys of database.keyPages(prefixRange(prefix))) {
+    for await (const page of database.pages(prefixRange(prefix))) {
       using batch = database.batch();
-      for (const key of keys) {
+      for (const [key] of page) {
         const height = heightOf(key);
         if (height === undefined || !keeps(height, prefix)) batch.del(key);
       }
