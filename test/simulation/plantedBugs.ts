@@ -350,7 +350,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'the head goes down with the node that says so':
       'if (height [-<= (this.#height ?? -1)-]{+=== this.#height+}) return false;',
   },
-  'storage/leveldb/ranges/LevelRangeBook.ts': {
+  'storage/leveldb/ranges/LevelRange.ts': {
     'coverage of history is written without the last blocks of its range':
       "await queue.record('range', change, batch.{+latestIndexedHeight === this.range.to ? [] : batch.+}blocks);",
   },

@@ -41,7 +41,7 @@ export class LevelAccountIndex implements AccountIndex {
     const { accounts = [] } = book;
     const live = accounts.at(-1);
     if (live === undefined || !isLive(accounts)) return undefined;
-    const { meta, latestIndexedHeight: to } = book.live;
+    const { meta, latestIndexedHeight: to } = book;
     const from = Math.min(live.from, to + 1);
     const missing = missingBelow(accounts, meta.firstHeight);
     return { from, to, missingHeights: missing.reduce((sum, range) => sum + heightsOf(range), 0) };
@@ -50,7 +50,7 @@ export class LevelAccountIndex implements AccountIndex {
   async page(query: AccountQuery): Promise<AccountPage> {
     const coverage = this.coverage();
     assert(coverage !== undefined, 'the account index is off');
-    const firstHeight = this.#queue.book()?.live.meta.firstHeight ?? 0;
+    const firstHeight = this.#queue.book()?.meta.firstHeight ?? 0;
     return readAccountPage(this.#queue.database, query, { coverage, firstHeight });
   }
 
@@ -64,11 +64,11 @@ export class LevelAccountIndex implements AccountIndex {
    */
   async #extend(): Promise<void> {
     const queue = this.#queue;
-    const { accounts = [], live } = queue.initialised();
-    const hole = missingBelow(accounts, live.meta.firstHeight).at(-1);
+    const { accounts = [], latestIndexedHeight, meta } = queue.initialised();
+    const hole = missingBelow(accounts, meta.firstHeight).at(-1);
     if (hole === undefined) return;
     try {
-      const { entries: put, from } = await highestEntries(queue.database, hole, live.latestIndexedHeight);
+      const { entries: put, from } = await highestEntries(queue.database, hole, latestIndexedHeight);
       const next = joined([...accounts.slice(0, -1), { from, to: OPEN_END }]);
       await queue.record('range', (book) => {
         if (book.accounts !== accounts) return undefined;

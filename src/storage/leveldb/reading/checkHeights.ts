@@ -30,8 +30,8 @@ export function checkStored(
 ): Promise<CheckedHeights> {
   // What cannot be read is missing, and found as that.
   const sound = readingOn(database, () => undefined);
-  const { accounts, live, unproven } = bookOf();
-  const { schemaVersion, sporks } = live.meta;
+  const { accounts, meta, unproven } = bookOf();
+  const { schemaVersion, sporks } = meta;
   const known = {
     coverage: () => coverageOfBook(bookOf()),
     sporks,

@@ -53,14 +53,13 @@ export async function rewindStore(
   const { logger } = how;
   // Of this moment: a range that touches the live one may have been published before the turn of this write.
   const before = queue.initialised();
-  const { accounts, live } = before;
+  const { above, accounts, damage, latestIndexedHeight: watermarkBefore } = before;
   const { after, target } = rewoundBook(before, height);
-  const { latestIndexedHeight: watermarkBefore } = live;
-  const remaining = Math.max(watermarkBefore, ...live.above.keys());
+  const remaining = Math.max(watermarkBefore, ...above.keys());
   // Of a damaged height that became a hole, something may still be there.
   const healing = upTo(healingIn(before.plans, coverageOfBook(before)), remaining);
-  const sweep = live.damage !== undefined || (healing.at(-1)?.to ?? 0) > target;
-  const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
+  const sweep = damage !== undefined || (healing.at(-1)?.to ?? 0) > target;
+  const isWithinLive = after.meta.firstHeight === before.meta.firstHeight;
   const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
   const intent = { target, remaining, watermarkBefore, sweep, covered };
   using batch = database.batch();
@@ -70,7 +69,7 @@ export async function rewindStore(
   queue.replace({ ...before, accounts: accounts && rewound(accounts, target) });
   logger.info({ height, from: remaining }, 'rewind begins');
   await finishRewind(database, intent, accounts, how);
-  queue.replace(await loadBook(database, after.live.meta, logger));
+  queue.replace(await loadBook(database, after.meta, logger));
 }
 
 /**
@@ -120,14 +119,14 @@ async function finishRewind(
 /** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
 export async function removeRange(range: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
   const open = openAt(queue.initialised(), range);
-  if (open?.record.keep === undefined) return;
-  const from = open.record.keep + 1;
+  if (open?.keep === undefined) return;
+  const from = open.keep + 1;
   await queue.inSteps(() => removeBlocks({ from, to: range.to }, queue, logger));
   await queue.record('range', (now) => {
     const left = openAt(now, range);
     if (left === undefined) return undefined;
-    if (left.record.isDropped) return { after: settled(withoutOpen(now, range.from)) };
-    return { after: withOpen(now, { ...left, record: { ...left.record, keep: undefined } }) };
+    if (left.isDropped) return { after: settled(withoutOpen(now, range.from)) };
+    return { after: withOpen(now, { ...left, keep: undefined }) };
   });
 }
 

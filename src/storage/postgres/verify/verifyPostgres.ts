@@ -11,7 +11,7 @@ import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readHeads, readRows, readStored, readStrays } from '../tables/bookRows.js';
+import { readBook, readHeads, readStored, readStrays } from '../tables/bookRows.js';
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
 import {
   accountsOf,
@@ -83,12 +83,12 @@ export async function verifyPostgres(
   }
 }
 
-/** What the database holds at this moment. Expected errors: those of `readRows` and `readHeads`. */
+/** What the database holds at this moment. Expected errors: those of `readBook` and `readHeads`. */
 async function extentIn(session: Session) {
-  const { coverage, open, sporks } = await readRows(session);
+  const { coverage, meta, open } = await readBook(session);
   const live = coverage.at(-1) ?? { from: 0, to: -1 };
   const waiting = await readHeads(session, live.to + 1, Number.MAX_SAFE_INTEGER);
-  const extent = extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
+  const extent = extentOf(live, coverage.slice(0, -1), open, { sporks: meta.sporks }, waiting.at(-1)?.height);
   return { ...extent, latestIndexedHeight: coverage.at(-1)?.to };
 }
 
@@ -98,8 +98,8 @@ export async function checkStored(
   range: HeightRange,
   how: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
-  const { sporks } = await readRows(database);
-  const known = { coverage: async () => (await readRows(database)).coverage, sporks };
+  const { sporks } = (await readBook(database)).meta;
+  const known = { coverage: async () => (await readBook(database)).coverage, sporks };
   return checkCovered(range, known, how, (task) => checkRows(database, task));
 }
 
