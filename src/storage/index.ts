@@ -1,7 +1,7 @@
 import type { IndexStore } from './port/IndexStore.js';
 import type { PostgresIndexStore } from './postgres/PostgresIndexStore.js';
 
-export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
+export { accountIndexBuilder } from './accounts/accountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
 export { BorderError, ParentLinkError, RangeTakenError } from './port/ParentLinkError.js';
 export { CommitQueue } from './CommitQueue.js';

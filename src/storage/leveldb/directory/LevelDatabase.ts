@@ -6,9 +6,9 @@ import { messageOf, outOfDescriptors, sleep, systemClock } from '../../../runtim
 import type { Database, Entry, WriteBatch } from '../../records/Database.js';
 import { keyAfter, type KeyRange } from '../../records/schema.js';
 import { storageErrorFrom } from '../../StorageError.js';
+import { batchedReads } from './batchedReads.js';
 import { fileWatch } from './fileWatch.js';
 import { openLevel, type OpenOptions } from './openLevel.js';
-import { ReadBatcher } from './ReadBatcher.js';
 import { giveToOwner, holdsData } from './storeDirectory.js';
 
 /** Bytes and entries per page of an iterator. */
@@ -42,7 +42,7 @@ export class LevelDatabase implements Database {
   readonly #options: OpenOptions;
   /** Empty batches to reuse: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
-  readonly #reads = new ReadBatcher({ read: (keys) => this.#betweenWrites(() => this.#level.getMany(keys)) });
+  readonly #getMany = batchedReads((keys) => this.#betweenWrites(() => this.#level.getMany(keys)));
   #writes = 0;
   /** Reads to begin as soon as no write is under way. */
   #waitingReads: (() => void)[] = [];
@@ -70,7 +70,7 @@ export class LevelDatabase implements Database {
   }
 
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
-    return this.#guard('read the store', () => this.#reads.getMany(keys));
+    return this.#guard('read the store', () => this.#getMany(keys));
   }
 
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
