@@ -426,9 +426,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
     ],
   },
-  'storage/leveldb/LevelAccountIndex.ts': {
+  'storage/leveldb/accountIndex.ts': {
     'a step of the account index is written though a rewind has removed its blocks': [
-      '[-if (book.accounts !== accounts) return undefined;-]',
+      '[-if (now.accounts !== accounts) return undefined;-]',
       'storage/accounts.test.ts: leaves nothing of a step whose blocks a rewind removes, nor takes them for damage',
     ],
   },

@@ -11,7 +11,7 @@ import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore, type VerifyDependencies } from './verify/verifyStore.js';
 import { entriesOf } from '../accounts/accountEntries.js';
-import { withSoundAccounts } from '../leveldb/LevelAccountIndex.js';
+import { withSoundAccounts } from '../leveldb/accountIndex.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { readSoundEntry } from '../records/blocks/assembleBlock.js';

@@ -2,6 +2,8 @@ import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
+import { readAccountPage } from '../accounts/accountEntries.js';
+import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeChange } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../port/RangeStore.js';
@@ -25,7 +27,7 @@ import { CoverageNote } from './directory/CoverageNote.js';
 import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
-import { forgetAccounts, LevelAccountIndex } from './LevelAccountIndex.js';
+import { accountCoverageOf, extendAccounts, forgetAccounts } from './accountIndex.js';
 import { LevelRange } from './ranges/LevelRange.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
@@ -55,12 +57,23 @@ export interface LevelIndexStoreDependencies {
 export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore {
   readonly #database: Database;
   readonly #queue: BookWriter;
-  readonly accounts: LevelAccountIndex;
+  readonly accounts: AccountIndex = {
+    coverage: () => accountCoverageOf(this.book(), this.#wantsAccounts),
+    page: async (query) => {
+      const coverage = this.accounts.coverage();
+      assert(coverage !== undefined, 'the account index is off');
+      const { firstHeight = 0 } = this.meta() ?? {};
+      return readAccountPage(this.#database, query, { coverage, firstHeight });
+    },
+    extend: () => this.tell(() => extendAccounts(this.#queue)),
+  };
   readonly ranges = this.rangesWith({
     change: (change: RangeChange) => this.#changeRanges(change),
     run: (range: HeightRange) => this.#run(range),
   });
   readonly #dependencies: LevelIndexStoreDependencies;
+  /** A store without blocks gets the account index with its first one. */
+  readonly #wantsAccounts: boolean;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
   #note: CoverageNote | undefined;
   #onFailed: (error: unknown) => void = () => undefined;
@@ -69,7 +82,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
   private constructor(
     database: Database,
     book: StoreBook | undefined,
-    isWanted: boolean,
+    wantsAccounts: boolean,
     dependencies: LevelIndexStoreDependencies,
   ) {
     super(levelSource(database), dependencies);
@@ -81,7 +94,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
       onChanged: () => this.#note?.changed(),
       onFailed: (error) => this.#onFailed(error),
     });
-    this.accounts = new LevelAccountIndex(isWanted, this.#queue, (read) => this.tell(read));
+    this.#wantsAccounts = wantsAccounts;
   }
 
   /**
