@@ -4,7 +4,7 @@ import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
 import { readBlock } from '../../records/blocks/readBlocks.js';
-import { coverageOfBook, type StoreBook } from '../../records/book/StoreBook.js';
+import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, Entry } from '../../records/Database.js';
 import { within } from '../../records/heightRanges.js';
 import {
@@ -14,7 +14,6 @@ import {
   parseBodyKey,
   Prefix,
   prefixRange,
-  PROOFS_SCHEMA_VERSION,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { unlessDamaged } from '../../StorageError.js';
@@ -30,14 +29,8 @@ export function checkStored(
 ): Promise<CheckedHeights> {
   // What cannot be read is missing, and found as that.
   const sound = readingOn(database, () => undefined);
-  const { accounts, meta, unproven } = bookOf();
-  const { schemaVersion, sporks } = meta;
-  const known = {
-    coverage: () => coverageOfBook(bookOf()),
-    sporks,
-    unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
-  };
-  return checkCovered(range, known, how, (task) => {
+  const { accounts } = bookOf();
+  return checkCovered(range, bookOf, how, (task) => {
     const { damages, extent } = task;
     const heights = async function* () {
       for (const part of within(extent.required, range)) yield* storedHeights(sound, part, damages);

@@ -85,22 +85,19 @@ export async function verifyPostgres(
 
 /** What the database holds at this moment. Expected errors: those of `readBook` and `readHeads`. */
 async function extentIn(session: Session) {
-  const { coverage, meta, open } = await readBook(session);
-  const live = coverage.at(-1) ?? { from: 0, to: -1 };
-  const waiting = await readHeads(session, live.to + 1, Number.MAX_SAFE_INTEGER);
-  const extent = extentOf(live, coverage.slice(0, -1), open, { sporks: meta.sporks }, waiting.at(-1)?.height);
-  return { ...extent, latestIndexedHeight: coverage.at(-1)?.to };
+  const book = await readBook(session);
+  const waiting = await readHeads(session, book.latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
+  return { ...extentOf(book, waiting.at(-1)?.height), latestIndexedHeight: book.coverage.at(-1)?.to };
 }
 
 /** Like `IndexStore.check`. Expected errors: those of the session; the signal's abort reason. */
-export async function checkStored(
+export function checkStored(
   database: Session,
   range: HeightRange,
   how: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
-  const { sporks } = (await readBook(database)).meta;
-  const known = { coverage: async () => (await readBook(database)).coverage, sporks };
-  return checkCovered(range, known, how, (task) => checkRows(database, task));
+  const bookOf = () => readBook(database);
+  return checkCovered(range, bookOf, how, (task) => checkRows(database, task));
 }
 
 /** The heights of a database, and all rows of theirs: those of a few heights at once, after the heights themselves. */
