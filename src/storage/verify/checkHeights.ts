@@ -3,12 +3,12 @@ import { OperatorError } from '../../runtime/index.js';
 import type { CheckedHeights } from '../port/IndexStore.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../port/stored.js';
-import { assembleEntry, type BodyValues } from '../records/blocks/assembleBlock.js';
+import { assembleEntry } from '../records/blocks/assembleBlock.js';
 import { links } from '../records/book/applyCommit.js';
 import { contains, joined, rangeOf, rangesInWords, within } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
 import { coverageOfBook, type StoreBook } from '../records/book/StoreBook.js';
-import { bodyChunks, PROOFS_SCHEMA_VERSION } from '../records/schema.js';
+import { bodyChunks, PROOFS_SCHEMA_VERSION, RECORD } from '../records/schema.js';
 import { DamageList, type StoredRange, type VerifyReport } from './DamageList.js';
 
 export interface VerifyOptions {
@@ -68,8 +68,31 @@ export function extentOf(
 /** What is stored for one height: a record, a body, or both. */
 export interface StoredHeight {
   readonly height: number;
-  readonly record: Buffer | undefined;
-  readonly body: BodyValues;
+  record: Buffer | undefined;
+  readonly body: Map<number, Buffer>;
+}
+
+/** The record of a height (`RECORD`), or a chunk of its body. */
+export interface StoredValue {
+  readonly height: number;
+  readonly chunk: number;
+  readonly value: Buffer;
+}
+
+/** What is stored for each height, from values in the order of heights. */
+export async function* storedHeights(
+  values: AsyncIterable<StoredValue> | Iterable<StoredValue>,
+): AsyncGenerator<StoredHeight, void> {
+  let stored: StoredHeight | undefined;
+  for await (const { height, chunk, value } of values) {
+    if (stored?.height !== height) {
+      if (stored !== undefined) yield stored;
+      stored = { height, record: undefined, body: new Map() };
+    }
+    if (chunk === RECORD) stored.record = value;
+    else stored.body.set(chunk, value);
+  }
+  if (stored !== undefined) yield stored;
 }
 
 /** Which heights to check, whatever the store. */

@@ -4,9 +4,9 @@ import { emptyBook, liveRange, MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/
 import { NO_BLOCKS, type StoreBook } from '../../records/book/StoreBook.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import { joined, without, type HeightRanges } from '../../records/heightRanges.js';
-import { SCHEMA_VERSION } from '../../records/schema.js';
+import { RECORD, SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, Statement } from '../connection/Session.js';
-import type { StoredHeight } from '../../verify/checkHeights.js';
+import { storedHeights, type StoredHeight, type StoredValue } from '../../verify/checkHeights.js';
 import { DATA_TABLES } from './schema.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
@@ -137,20 +137,13 @@ export async function readHeads(session: Session, from: number, to: number): Pro
 }
 
 /** The stored bytes of some heights, ascending. Expected errors: those of the session. */
-export async function readStored(session: Session, { from, to }: HeightRange): Promise<StoredHeight[]> {
-  const { rows } = await session.query<{ height: number; chunk: number; value: Buffer }>({
-    text: `SELECT height, -1 AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
+export async function* readStored(session: Session, { from, to }: HeightRange): AsyncGenerator<StoredHeight> {
+  const { rows } = await session.query<StoredValue>({
+    text: `SELECT height, ${RECORD} AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
       UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2 ORDER BY height`,
     values: [from, to],
   });
-  const stored = new Map<number, { height: number; record: Buffer | undefined; body: Map<number, Buffer> }>();
-  for (const { height, chunk, value } of rows) {
-    const values = stored.get(height) ?? { height, record: undefined, body: new Map<number, Buffer>() };
-    stored.set(height, values);
-    if (chunk < 0) values.record = value;
-    else values.body.set(chunk, value);
-  }
-  return [...stored.values()];
+  yield* storedHeights(rows);
 }
 
 /** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of `readBook`. */

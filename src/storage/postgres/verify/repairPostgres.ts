@@ -98,7 +98,7 @@ async function repairAll(
 /** Rebuilds every row of sound blocks from their bytes. Expected errors: those of the session; `StorageError` (`corrupt`). */
 async function repairRows(session: WriteSession, range: HeightRange): Promise<void> {
   const rows = new BlockRows({ scripts: new Scripts(), writer: new BlockEntryWriter() });
-  for (const { height, body, record } of await readStored(session, range)) {
+  for await (const { height, body, record } of readStored(session, range)) {
     if (record === undefined) continue;
     rows.add(assembleEntry(height, record, body));
     await deleteBlocks(session, height, height);

@@ -127,7 +127,7 @@ async function checkRows(database: Session, task: HeightTask) {
   };
   const heights = async function* (): AsyncGenerator<StoredHeight, void> {
     for (const some of slicesOf(within(extent.allowed, range), HEIGHTS_AT_ONCE)) {
-      yield* await readStored(database, some);
+      yield* readStored(database, some);
       await compareRows(some);
     }
   };
