@@ -1,7 +1,7 @@
 import type { IndexStore } from './port/IndexStore.js';
-import type { PostgresRangeBook } from './postgres/ranges/PostgresRangeBook.js';
+import type { PostgresIndexStore } from './postgres/PostgresIndexStore.js';
 
-export { AccountIndexBuilder } from './accounts/AccountIndexBuilder.js';
+export { accountIndexBuilder } from './accounts/accountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
 export { BorderError, ParentLinkError, RangeTakenError } from './port/ParentLinkError.js';
 export { CommitQueue } from './CommitQueue.js';
@@ -50,16 +50,15 @@ export type { RangeReport, VerifyReport } from './verify/DamageList.js';
 export { verifyStore } from './integrity/verify/verifyStore.js';
 export type { VerifyDependencies } from './integrity/verify/verifyStore.js';
 export type { VerifyOptions } from './verify/checkHeights.js';
-export type {
-  PostgresRangeBook as SharedRangeBook,
-  RangeFacts,
-} from './postgres/ranges/PostgresRangeBook.js';
+export type { RangeFacts } from './postgres/tables/bookRows.js';
 export type { Beginning, PostgresDatabase } from './postgres/connection/PostgresDatabase.js';
 export type { Session } from './postgres/connection/Session.js';
 
+export type SharedRangeBook = PostgresIndexStore['ranges'];
+
 /** `undefined` for a store that only one process fills. */
-export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): PostgresRangeBook | undefined {
-  return 'transact' in ranges ? (ranges as PostgresRangeBook) : undefined;
+export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): SharedRangeBook | undefined {
+  return 'transact' in ranges ? (ranges as SharedRangeBook) : undefined;
 }
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */

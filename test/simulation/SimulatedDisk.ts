@@ -141,11 +141,6 @@ export class DiskDatabase implements Database {
     if (entries.length > 0) yield entries;
   }
 
-  async *keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
-    const keys = await this.read(() => this.#disk.keys(range).map(bytes));
-    if (keys.length > 0) yield keys;
-  }
-
   compact(): Promise<void> {
     return Promise.resolve();
   }

@@ -350,7 +350,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'the head goes down with the node that says so':
       'if (height [-<= (this.#height ?? -1)-]{+=== this.#height+}) return false;',
   },
-  'storage/leveldb/ranges/LevelRangeBook.ts': {
+  'storage/leveldb/ranges/LevelRange.ts': {
     'coverage of history is written without the last blocks of its range':
       "await queue.record('range', change, batch.{+latestIndexedHeight === this.range.to ? [] : batch.+}blocks);",
   },
@@ -426,9 +426,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
     ],
   },
-  'storage/leveldb/LevelAccountIndex.ts': {
+  'storage/leveldb/accountIndex.ts': {
     'a step of the account index is written though a rewind has removed its blocks': [
-      '[-if (book.accounts !== accounts) return undefined;-]',
+      '[-if (now.accounts !== accounts) return undefined;-]',
       'storage/accounts.test.ts: leaves nothing of a step whose blocks a rewind removes, nor takes them for damage',
     ],
   },

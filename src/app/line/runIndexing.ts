@@ -6,7 +6,7 @@ import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
 import { soleLeadership, type Leadership, type SharedQueue } from '../../ranges/index.js';
 import { userAgent, wasAborted, whenAborted } from '../../runtime/index.js';
-import { AccountIndexBuilder, unlessDamaged, type IndexStore } from '../../storage/index.js';
+import { accountIndexBuilder, unlessDamaged, type IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/openLifecycle.js';
 import { heal, type Healing } from './heal.js';
 import { fillHistory, type Backfill } from './history/fillHistory.js';
@@ -20,7 +20,7 @@ export interface IndexingParts extends HistoryParts {
   readonly listener: FinalizationListener;
   readonly lifecycle: Lifecycle;
   readonly window: Window;
-  readonly accountBuilder: AccountIndexBuilder;
+  readonly accountBuilder: ReturnType<typeof accountIndexBuilder>;
   readonly backfill: Backfill;
   /** Notified when more history can be read, and when the plan of the configuration has been made. */
   readonly published: WorkSignal;
@@ -99,7 +99,7 @@ export function openUpstream(
   store.shared?.onChanged(() => window.moved());
   network.onAnswering(() => listener.wake());
   network.onForeign((node) => listener.forget(node, store.meta() && store.latestIndexedHeight()));
-  const accountBuilder = new AccountIndexBuilder({ ...base, accounts: store.accounts });
+  const accountBuilder = accountIndexBuilder({ ...base, accounts: store.accounts });
   const isLiveHere = (): boolean =>
     config.roles.includes('live') && store.shared?.isLeading() !== false && !hasReachedStop(config, store);
   const pace = paceHistory({

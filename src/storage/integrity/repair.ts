@@ -11,16 +11,15 @@ import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore, type VerifyDependencies } from './verify/verifyStore.js';
 import { entriesOf } from '../accounts/accountEntries.js';
-import { withSoundAccounts } from '../leveldb/LevelAccountIndex.js';
+import { withSoundAccounts } from '../leveldb/accountIndex.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
-import { emptyLine } from '../records/book/changeBook.js';
 import { keeps, repairedBook, type RepairedBook } from '../records/book/repairedBook.js';
 import { coverageOf, putChanges, readOne } from '../records/book/bookRecords.js';
 import { readRanges, readUnproven, single } from '../records/book/bookRecords.js';
-import { coverageOfBook, type StoreBook } from '../records/book/StoreBook.js';
+import { coverageOfBook, emptyBook, NO_BLOCKS, type StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { contains, joined, without, type HeightRanges } from '../records/heightRanges.js';
 import { heightRange, parseBlockKey, Prefix, prefixRange } from '../records/schema.js';
@@ -152,7 +151,7 @@ export function unchanged(found: VerifyReport, files: RepairReport['files'] = []
 }
 
 export function outcomeOf({ book, holes }: RepairedBook) {
-  return { kept: coverageOfBook(book), holes, keptThrough: book.live.latestIndexedHeight };
+  return { kept: coverageOfBook(book), holes, keptThrough: book.latestIndexedHeight };
 }
 
 /** Replaces the store by the copy. At no moment does `path` hold an empty directory, where a new store could begin. */
@@ -198,8 +197,8 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     using batch = database.batch();
     const { rewind, published, plans, unproven } = single;
     for (const { key } of [rewind, published, plans, unproven]) batch.del(key);
-    for await (const keys of database.keyPages(prefixRange(Prefix.open)))
-      for (const key of keys) batch.del(key);
+    for await (const page of database.pages(prefixRange(Prefix.open)))
+      for (const [key] of page) batch.del(key);
     // Nodes are asked again.
     for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);
@@ -211,7 +210,7 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
         keeps(before, book, height) &&
         !contains(prefix === Prefix.block || prefix === Prefix.body ? lost : damaged, height),
     );
-    const entered = book.open.filter(({ record }) => record.hasAccounts).map(({ record }) => record);
+    const entered = book.open.filter(({ hasAccounts }) => hasAccounts);
     const withAccounts = book.accounts === undefined ? [] : joined([...book.accounts, ...entered]);
     await restorePointers(database, without(damaged, lost), withAccounts);
     return outcomeOf(repaired);
@@ -221,8 +220,8 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
 /** Rebuilds every pointer to the blocks of these heights. */
 async function restorePointers(database: Database, heights: HeightRanges, accounts: HeightRanges) {
   for (const { from, to } of heights) {
-    for await (const keys of database.keyPages(heightRange(Prefix.block, from, to))) {
-      for (const key of keys) {
+    for await (const page of database.pages(heightRange(Prefix.block, from, to))) {
+      for (const [key] of page) {
         const height = parseBlockKey(key);
         const entry =
           height === undefined ? undefined : await unlessDamaged(() => readSoundEntry(database, height));
@@ -249,11 +248,12 @@ async function bookOf(database: Database, meta: StoreMeta, watermark?: number): 
   const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
   const { published, plans, open } = await readRanges(database, firstHeight, unlessDamaged);
   return {
-    live: { ...emptyLine(0), latestIndexedHeight, meta },
+    ...emptyBook(meta),
+    latestIndexedHeight,
     accounts: await coverageOf(database, meta),
     published,
     plans,
-    open: open.map((record) => ({ record, line: emptyLine(record.from) })),
+    open: open.map((record) => ({ ...record, ...NO_BLOCKS })),
     unproven: (await unlessDamaged(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
   };
 }

@@ -2,18 +2,23 @@ import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
+import { readAccountPage } from '../accounts/accountEntries.js';
+import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
-import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
+import type { RangeChange } from '../port/RangeBook.js';
+import type { BlockEntry, CommitBatch, RangeStore } from '../port/RangeStore.js';
 import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { OPEN_END, closed, opened } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
-import { provenRecord } from '../records/blocks/readBlocks.js';
+import { headOf, provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { putChanges, loadBook, readOne, single } from '../records/book/bookRecords.js';
-import { emptyLine, settled, withoutEntries, withProofs } from '../records/book/changeBook.js';
+import { newRange, openAt, settled, withOpen } from '../records/book/changeBook.js';
+import { withoutEntries, withProofs, withRangeChange } from '../records/book/changeBook.js';
 import { healedBook } from '../records/book/repairedBook.js';
-import { coverageOfBook, isCovered, unprovenOf, type StoreBook } from '../records/book/StoreBook.js';
+import { coverageOfBook, emptyBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
 import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
@@ -22,14 +27,14 @@ import { CoverageNote } from './directory/CoverageNote.js';
 import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
-import { forgetAccounts, LevelAccountIndex } from './LevelAccountIndex.js';
-import { LevelRangeBook } from './ranges/LevelRangeBook.js';
+import { accountCoverageOf, extendAccounts, forgetAccounts } from './accountIndex.js';
+import { LevelRange } from './ranges/LevelRange.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
-import { rewindStore, finishInterrupted } from './removal/rewind.js';
+import { finishInterrupted, removeRange, rewindStore } from './removal/rewind.js';
 import { BookWriter, type Change } from './writing/BookWriter.js';
 import { checkMeta } from '../records/book/checkMeta.js';
-import { StorageError } from '../StorageError.js';
+import { StorageError, unlessDamaged } from '../StorageError.js';
 
 /** `path`: the store's own directory; created, readable by its owner only, when it does not exist. */
 export interface LevelIndexStoreOptions
@@ -49,12 +54,26 @@ export interface LevelIndexStoreDependencies {
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
  * batch is on disk, and readers beside it.
  */
-export class LevelIndexStore extends BookStore implements IndexStore {
+export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore {
   readonly #database: Database;
   readonly #queue: BookWriter;
-  readonly accounts: LevelAccountIndex;
-  readonly ranges: LevelRangeBook;
+  readonly accounts: AccountIndex = {
+    coverage: () => accountCoverageOf(this.book(), this.#wantsAccounts),
+    page: async (query) => {
+      const coverage = this.accounts.coverage();
+      assert(coverage !== undefined, 'the account index is off');
+      const { firstHeight = 0 } = this.meta() ?? {};
+      return readAccountPage(this.#database, query, { coverage, firstHeight });
+    },
+    extend: () => this.tell(() => extendAccounts(this.#queue)),
+  };
+  readonly ranges = this.rangesWith({
+    change: (change: RangeChange) => this.#changeRanges(change),
+    run: (range: HeightRange) => this.#run(range),
+  });
   readonly #dependencies: LevelIndexStoreDependencies;
+  /** A store without blocks gets the account index with its first one. */
+  readonly #wantsAccounts: boolean;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
   #note: CoverageNote | undefined;
   #onFailed: (error: unknown) => void = () => undefined;
@@ -63,7 +82,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   private constructor(
     database: Database,
     book: StoreBook | undefined,
-    isWanted: boolean,
+    wantsAccounts: boolean,
     dependencies: LevelIndexStoreDependencies,
   ) {
     super(levelSource(database), dependencies);
@@ -75,9 +94,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
       onChanged: () => this.#note?.changed(),
       onFailed: (error) => this.#onFailed(error),
     });
-    this.accounts = new LevelAccountIndex(isWanted, this.#queue, (read) => this.tell(read));
-    const { logger } = dependencies;
-    this.ranges = new LevelRangeBook({ queue: this.#queue, reader: this, logger });
+    this.#wantsAccounts = wantsAccounts;
   }
 
   /**
@@ -125,8 +142,8 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     const book = await loadStore(database, options, logger);
     const facts = {
       path,
-      latestIndexedHeight: book?.live.latestBlock?.height,
-      blocksAboveWatermark: book?.live.above.size,
+      latestIndexedHeight: book?.latestBlock?.height,
+      blocksAboveWatermark: book?.above.size,
       ...(book === undefined || book.published.length + book.open.length === 0
         ? {}
         : { ranges: coverageOfBook(book).length, openRanges: book.open.length }),
@@ -134,7 +151,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     };
     logger.info(facts, 'store opened');
     const store = new LevelIndexStore(database, book, accounts, dependencies);
-    await store.ranges.finishRemovals();
+    await store.#finishRemovals();
     return store;
   }
 
@@ -147,8 +164,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     assert(meta.schemaVersion === SCHEMA_VERSION, `this program writes schema ${SCHEMA_VERSION}`);
     const hasAccounts = this.accounts.coverage() !== undefined;
     const accounts = hasAccounts ? [{ from: meta.firstHeight, to: OPEN_END }] : undefined;
-    const live = { ...emptyLine(meta.firstHeight), meta };
-    const book = settled({ live, accounts, published: [], plans: [], open: [], unproven: [] });
+    const book = settled({ ...emptyBook(meta), accounts });
     await this.#queue.alone(async () => {
       using batch = this.#database.batch();
       putChanges(undefined, book, batch);
@@ -192,7 +208,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
-    const holds = (this.#holds ??= proofChecker(this.#queue.initialised().live.meta.chainId));
+    const holds = (this.#holds ??= proofChecker(this.#queue.initialised().meta.chainId));
     const records = { bookOf: () => this.#queue.initialised(), database: this.#database };
     return checkStored(records, range, { holds, signal });
   }
@@ -216,11 +232,47 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    const change = (book: StoreBook) => {
-      const live = applyCommit(book.live, batch);
-      return { after: withProofs(book, { ...book, live }, batch.blocks) };
-    };
-    await this.#queue.record('live', change, batch.blocks);
+    const { blocks } = batch;
+    const change: Change = (book) => ({ after: withProofs(book, applyCommit(book, batch), blocks) });
+    await this.#queue.record('live', change, blocks);
+  }
+
+  async #changeRanges(change: RangeChange): Promise<void> {
+    const { dropped = [] } = change;
+    for (const { from } of dropped) await this.endRun(from);
+    await this.#queue.record('range', (book) => {
+      const after = withRangeChange(book, change);
+      return after === book ? undefined : { after };
+    });
+    for (const range of dropped) await removeRange(range, this.#queue, this.#dependencies.logger);
+  }
+
+  async #run(range: HeightRange): Promise<RangeStore> {
+    const { logger } = this.#dependencies;
+    const queue = this.#queue;
+    await this.endRun(range.from);
+    await queue.record('range', (book) => {
+      const open = openAt(book, range);
+      assert(open?.keep === undefined, 'blocks of this range are being removed');
+      return open === undefined ? { after: settled(withOpen(book, newRange(book, range))) } : undefined;
+    });
+    // Where it is damaged, it becomes a hole.
+    const below = await unlessDamaged(() => this.blockByHeight(range.from - 1));
+    const open = openAt(this.initialised(), range);
+    assert(open !== undefined, 'the range is open');
+    const run = new LevelRange(open, below && headOf(below), { queue, store: this, logger });
+    this.runs.set(range.from, run);
+    return run;
+  }
+
+  /** Finishes removals that an earlier process began. Expected errors: `StorageError`. */
+  async #finishRemovals(): Promise<void> {
+    const { logger } = this.#dependencies;
+    for (const range of this.book()?.open ?? []) {
+      const { from, to, keep } = range;
+      if (keep !== undefined) logger.info({ from, to }, 'finishing the removal of a range');
+      await removeRange(range, this.#queue, logger);
+    }
   }
 
   removeAbove(height: number, onStep?: (highest: number) => void): Promise<void> {
@@ -246,10 +298,10 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     await queue.record('live', (book) => ({ after: { ...book, open: book.open.map(withoutEntries) } }));
     let forgotten = 0;
     await queue.alone(async () => {
-      const { live, ...book } = queue.initialised();
-      const { entries, meta } = await forgetAccounts(this.#database, live.meta);
+      const book = queue.initialised();
+      const { entries, meta } = await forgetAccounts(this.#database, book.meta);
       await this.#database.compact(prefixRange(Prefix.account));
-      queue.replace({ ...book, accounts: undefined, live: { ...live, meta } });
+      queue.replace({ ...book, accounts: undefined, meta });
       forgotten = entries;
     });
     return forgotten;
@@ -321,7 +373,7 @@ async function loadStore(
  * must never count as covered.
  */
 async function switchAccounts(database: Database, book: StoreBook, isOn: boolean): Promise<StoreBook> {
-  const { above, latestIndexedHeight } = book.live;
+  const { above, latestIndexedHeight } = book;
   const highest = Math.max(latestIndexedHeight, ...above.keys());
   const before = book.accounts;
   const accounts = isOn ? opened(before ?? [], highest + 1) : before && closed(before, latestIndexedHeight);

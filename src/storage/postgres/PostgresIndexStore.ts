@@ -4,27 +4,29 @@ import type { Logger } from '../../observability/index.js';
 import { Listeners } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
-import type { BlockEntry, CommitBatch } from '../port/RangeStore.js';
+import type { RangeChange } from '../port/RangeBook.js';
+import type { BlockEntry, CommitBatch, RangeStore } from '../port/RangeStore.js';
 import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { applyCommit } from '../records/book/applyCommit.js';
-import { bothSporks, emptyLine } from '../records/book/changeBook.js';
+import { bothSporks, openAt, withRangeChange } from '../records/book/changeBook.js';
 import type { RepairedBook } from '../records/book/repairedBook.js';
-import type { StoreBook } from '../records/book/StoreBook.js';
-import { within } from '../records/heightRanges.js';
+import { emptyBook, type StoreBook } from '../records/book/StoreBook.js';
+import { contains, within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
-import type { WriteSession } from './connection/Session.js';
-import { PostgresRangeBook } from './ranges/PostgresRangeBook.js';
+import type { Session, WriteSession } from './connection/Session.js';
+import { PostgresRange, type RunHooks } from './ranges/PostgresRange.js';
 import { readAccountPage, postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
-import { writeSporks } from './tables/bookRows.js';
+import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.js';
+import { writeBook, writeSporks, type RangeFacts } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
 import { BlockLine, type LineParts } from './writing/BlockLine.js';
@@ -51,6 +53,15 @@ export interface PostgresIndexStoreOptions extends Beginning {
   readonly patienceMs?: number;
 }
 
+/** No other process changes plans and ranges before it ends. */
+type RangeWork<T> = (
+  transaction: RangeFacts & {
+    readonly session: Session;
+    readonly write: (change: RangeChange) => Promise<void>;
+  },
+  tried: T | undefined,
+) => Promise<T>;
+
 interface Leading {
   readonly fence: Fence;
   /** Has nothing staged at first, and no write that failed. */
@@ -63,9 +74,20 @@ interface Leading {
  * The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once: what this process knows of the
  * store without asking the database, and the range that follows the head, which this process writes, or another one.
  */
-export class PostgresIndexStore extends BookStore implements IndexStore, SharedStore {
+export class PostgresIndexStore extends BookStore<PostgresRange> implements IndexStore, SharedStore {
   readonly accounts: AccountIndex;
-  readonly ranges: PostgresRangeBook;
+  /** Of a store that several processes fill: each change is based on what the database holds. */
+  readonly ranges = this.rangesWith({
+    change: (change: RangeChange) => this.#changeRanges(change),
+    run: (range: HeightRange, hooks?: RunHooks) => this.#run(range, hooks),
+    /** Expected errors: `StorageError`. */
+    read: () => this.#readRanges(),
+    /**
+     * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
+     * an attempt that was committed, whose result is `tried`. Expected errors: `StorageError`; those of `work`.
+     */
+    transact: <T>(work: RangeWork<T>) => this.#transact(work),
+  });
   readonly shared: SharedStore = this;
   readonly #database: PostgresDatabase;
   readonly #changes = new Listeners();
@@ -99,13 +121,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     this.#parts = { database, scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
     this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
-    this.ranges = new PostgresRangeBook({
-      ...this.#parts,
-      reader: this,
-      book: () => this.#book,
-      adopt: (ranges) => this.#adopt(ranges),
-      inTurn: (action) => this.#inTurn(action),
-    });
     this.#load(loaded);
     this.accounts = {
       coverage: () => {
@@ -147,8 +162,8 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
       const facts = {
         store: database.place,
-        latestIndexedHeight: loaded.book?.live.latestBlock?.height,
-        blocksAboveWatermark: loaded.book?.live.above.size ?? 0,
+        latestIndexedHeight: loaded.book?.latestBlock?.height,
+        blocksAboveWatermark: loaded.book?.above.size ?? 0,
         durationMs: Math.round(clock.monotonic() - startedAtMs),
       };
       logger.info(facts, 'store opened');
@@ -211,25 +226,23 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
         await writeSporks(session, sporks);
       }),
     );
-    const live = { ...emptyLine(firstHeight), meta: { ...meta, schemaVersion: SCHEMA_VERSION } };
-    this.#book = { live, accounts: undefined, published: [], plans: [], open: [], unproven: [] };
+    this.#book = emptyBook({ ...meta, schemaVersion: SCHEMA_VERSION });
   }
 
   async commit(batch: CommitBatch): Promise<void> {
-    const { live } = this.initialised();
-    const before = live.latestIndexedHeight;
+    const before = this.initialised();
     await this.#write(async (line) => {
-      const next = applyCommit(live, batch);
-      const after = next.latestIndexedHeight;
+      const next = applyCommit(before, batch);
+      const { above, latestBlock, latestIndexedHeight } = next;
       await line.commit(batch.blocks, async (session) => {
         if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
-        if (after > before) moveWatermark(session, { before, after, place: this.#database.place });
+        if (latestIndexedHeight > before.latestIndexedHeight)
+          moveWatermark(session, before.latestIndexedHeight, latestIndexedHeight, this.#database.place);
       });
       // A range that touches the live one may have been published meanwhile.
       const book = this.initialised();
-      const { meta } = book.live;
-      const sporks = bothSporks(meta.sporks, next.meta.sporks);
-      this.#book = { ...book, live: { ...next, meta: { ...meta, sporks } } };
+      const sporks = bothSporks(book.meta.sporks, next.meta.sporks);
+      this.#book = { ...book, above, latestBlock, latestIndexedHeight, meta: { ...book.meta, sporks } };
     });
   }
 
@@ -238,6 +251,67 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       await this.#write((line) => line.write((session) => forgetAbove(session, height)));
       await this.#read('after our rewind');
     });
+  }
+
+  async #changeRanges(change: RangeChange): Promise<void> {
+    for (const { from } of change.dropped ?? []) await this.endRun(from);
+    await this.#transact((transaction) => transaction.write(change));
+  }
+
+  /** One read at a time, in order: an older one must not replace a newer one. */
+  #readRanges(): Promise<RangeFacts> {
+    return this.#inTurn(async () => {
+      const book = await readBook(this.#database);
+      const { open, plans } = book;
+      this.#adopt({ open, plans });
+      return book;
+    });
+  }
+
+  /** Takes over what the database says afterwards. */
+  async #transact<T>(work: RangeWork<T>): Promise<T> {
+    let tried: T | undefined;
+    const result = await this.#database.write(async (session) => {
+      await lockStore(session);
+      const book = await readBook(session);
+      const write = (change: RangeChange) => writeBook(session, book, withRangeChange(book, change));
+      return (tried = await work({ ...book, session, write }, tried));
+    });
+    await this.#database.persist(() => this.#readRanges());
+    return result;
+  }
+
+  /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
+  async #run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
+    const { from, to } = range;
+    await this.endRun(from);
+    const { below, fence, open } = await this.#transact(async ({ coverage, open: all, session, write }) => {
+      const isOpen = all.some((each) => each.from === from && each.to === to);
+      if (!isOpen) await write({ failed: [{ from, to, failures: 0 }] });
+      const taken = await Fence.take(this.#database, session, from);
+      // Read anew: until here, the previous writer may have gone on.
+      const found = openAt(await readBook(session), range);
+      assert(found !== undefined, 'the range is open');
+      const [head] = contains(coverage, from - 1) ? await readHeads(session, from - 1, from - 1) : [];
+      const heads = await readHeads(session, from, to);
+      const above = new Map(
+        heads.filter(({ height }) => height >= found.next).map((each) => [each.height, each]),
+      );
+      const latestBlock = heads.find(({ height }) => height === found.next - 1);
+      // Rows of other heights are of blocks that were damaged, and were back too late: in a partition that was away, or from a copy.
+      await deleteBlocks(session, found.next, to, [...above.keys()]);
+      return { fence: taken, open: { ...found, above, latestBlock }, below: head };
+    });
+    const run = new PostgresRange(open, below, {
+      ...this.#parts,
+      fence,
+      hooks,
+      store: this,
+      adopt: (ranges) => this.#adopt(ranges),
+      inTurn: (action) => this.#inTurn(action),
+    });
+    this.runs.set(from, run);
+    return run;
   }
 
   /** Why the database does not do what is asked; `undefined` while it does. */
@@ -350,23 +424,27 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   #load({ book, isRewound }: Loaded, when?: 'after our rewind'): void {
     if (isRewound) this.#rewinds += 1;
     if (isRewound && when === undefined) {
-      const fields = { had: this.latestIndexedHeight(), latestIndexedHeight: book?.live.latestIndexedHeight };
+      const fields = { had: this.latestIndexedHeight(), latestIndexedHeight: book?.latestIndexedHeight };
       this.#logger.warn(fields, 'blocks are gone: the store was rewound, or an older copy took its place');
     }
-    this.#book = book && { ...book, open: this.ranges.known(book.open) };
+    this.#book = book;
   }
 
   /**
    * Takes over what the database says of the ranges: after a change of this process, or, in the leader, of others. It knows the
    * end of the live range, and its sporks, better. What is left out has not changed.
    */
-  #adopt({ live, open, ...ranges }: Partial<StoreBook>): void {
+  #adopt({ meta, open, plans, published }: Partial<StoreBook>): void {
     const book = this.#book;
     if (book === undefined) return;
-    const { firstHeight, sporks } = live?.meta ?? book.live.meta;
-    const meta = { ...book.live.meta, firstHeight, sporks: bothSporks(book.live.meta.sporks, sporks) };
-    const rows = this.ranges.known(open ?? book.open);
-    this.#book = { ...book, ...ranges, open: rows, live: { ...book.live, meta } };
+    const { firstHeight, sporks } = meta ?? book.meta;
+    this.#book = {
+      ...book,
+      meta: { ...book.meta, firstHeight, sporks: bothSporks(book.meta.sporks, sporks) },
+      open: open ?? book.open,
+      plans: plans ?? book.plans,
+      published: published ?? book.published,
+    };
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
@@ -395,17 +473,14 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   async end(): Promise<void> {
     this.#database.giveUp();
     await this.#leading?.line.end();
-    await this.ranges.endRuns();
+    await this.endRuns();
     await this.#database.close();
     await this.#watching;
   }
 }
 
 /** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
-function moveWatermark(
-  session: WriteSession,
-  { after, before, place }: { readonly after: number; readonly before: number; readonly place: string },
-): void {
+function moveWatermark(session: WriteSession, before: number, after: number, place: string): void {
   session.later(
     {
       name: 'watermark',

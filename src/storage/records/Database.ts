@@ -24,8 +24,6 @@ export interface Database {
   lastKey(range: KeyRange): Promise<Buffer | undefined>;
   /** All entries of a range, ascending, in pages of bounded size; a snapshot of one moment. */
   pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined>;
-  /** Like `pages`, without the values. */
-  keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined>;
   /**
    * Returns the space of deleted entries of a range to the disk. Takes as long as rewriting what is left of the range.
    */

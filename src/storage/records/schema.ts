@@ -178,6 +178,15 @@ export function parseBodyKey(key: Buffer): { readonly height: number; readonly c
   return height === undefined ? undefined : { height, chunk: key.readUInt32BE(HEIGHT_KEY_BYTES) };
 }
 
+/** The number of a block record among the chunks of its body. */
+export const RECORD = -1;
+
+/** Height and chunk in the key of a block record or a body; `undefined` for any other key. */
+export function parseValueKey(key: Buffer): ReturnType<typeof parseBodyKey> {
+  const height = parseBlockKey(key);
+  return height === undefined ? parseBodyKey(key) : { height, chunk: RECORD };
+}
+
 /** A parsed pointer key. The indexes are 0 where the kind of pointer has none. */
 export interface PointerKey {
   readonly prefix: PointerPrefix;

@@ -3,11 +3,12 @@ import { OperatorError } from '../../runtime/index.js';
 import type { CheckedHeights } from '../port/IndexStore.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord } from '../port/stored.js';
-import { assembleEntry, type BodyValues } from '../records/blocks/assembleBlock.js';
+import { assembleEntry } from '../records/blocks/assembleBlock.js';
 import { links } from '../records/book/applyCommit.js';
 import { contains, joined, rangeOf, rangesInWords, within } from '../records/heightRanges.js';
 import type { HeightRanges } from '../records/heightRanges.js';
-import { bodyChunks } from '../records/schema.js';
+import { coverageOfBook, type StoreBook } from '../records/book/StoreBook.js';
+import { bodyChunks, PROOFS_SCHEMA_VERSION, RECORD } from '../records/schema.js';
 import { DamageList, type StoredRange, type VerifyReport } from './DamageList.js';
 
 export interface VerifyOptions {
@@ -41,14 +42,13 @@ export interface Extent {
   readonly unproven?: HeightRanges | undefined;
 }
 
-/** `published`: covered, below the live range. `highest`: the height of the highest block above the watermark. */
+/** `highest`: the height of the highest block above the watermark. */
 export function extentOf(
-  live: HeightRange,
-  published: HeightRanges,
-  open: readonly (HeightRange & { readonly next: number })[],
-  known: Pick<Extent, 'sporks' | 'unproven'>,
-  highest = live.to,
+  book: Pick<StoreBook, 'latestIndexedHeight' | 'meta' | 'open' | 'published' | 'unproven'>,
+  highest = book.latestIndexedHeight,
 ): Extent {
+  const { latestIndexedHeight, meta, open, published, unproven } = book;
+  const live = { from: meta.firstHeight, to: latestIndexedHeight };
   const below = open.map(({ from, next }) => ({ from, to: next - 1 }));
   const ranges: StoredRange[] = [
     ...published.map((each) => ({ ...each, kind: 'published' as const })),
@@ -56,19 +56,43 @@ export function extentOf(
     { ...live, kind: 'live' },
   ];
   return {
-    ...known,
     live,
     ranges: ranges.sort((left, right) => left.from - right.from),
     required: joined([...published, ...below, live]),
     allowed: joined([...ranges, { from: live.to + 1, to: highest }]),
+    sporks: [...meta.sporks, ...open.flatMap(({ sporks }) => sporks)],
+    unproven: meta.schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
   };
 }
 
 /** What is stored for one height: a record, a body, or both. */
 export interface StoredHeight {
   readonly height: number;
-  readonly record: Buffer | undefined;
-  readonly body: BodyValues;
+  record: Buffer | undefined;
+  readonly body: Map<number, Buffer>;
+}
+
+/** The record of a height (`RECORD`), or a chunk of its body. */
+export interface StoredValue {
+  readonly height: number;
+  readonly chunk: number;
+  readonly value: Buffer;
+}
+
+/** What is stored for each height, from values in the order of heights. */
+export async function* storedHeights(
+  values: AsyncIterable<StoredValue> | Iterable<StoredValue>,
+): AsyncGenerator<StoredHeight, void> {
+  let stored: StoredHeight | undefined;
+  for await (const { height, chunk, value } of values) {
+    if (stored?.height !== height) {
+      if (stored !== undefined) yield stored;
+      stored = { height, record: undefined, body: new Map() };
+    }
+    if (chunk === RECORD) stored.record = value;
+    else stored.body.set(chunk, value);
+  }
+  if (stored !== undefined) yield stored;
 }
 
 /** Which heights to check, whatever the store. */
@@ -136,26 +160,21 @@ export async function checkHeights(heights: AsyncIterable<StoredHeight>, pass: H
 }
 
 /**
- * Like `IndexStore.check`, by a pass over what is covered. `coverage`: at the moment of the call. `check`: like `checkHeights`.
- * Expected errors: those of `coverage` and `check`; the signal's abort reason.
+ * Like `IndexStore.check`, by a pass over what is covered. `bookOf`: at the moment of the call. `check`: like `checkHeights`.
+ * Expected errors: those of `bookOf` and `check`; the signal's abort reason.
  */
 export async function checkCovered(
   range: HeightRange,
-  {
-    coverage,
-    ...known
-  }: Pick<Extent, 'sporks' | 'unproven'> & { readonly coverage: () => HeightRanges | Promise<HeightRanges> },
+  bookOf: () => StoreBook | Promise<StoreBook>,
   { holds, signal }: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
   check: (task: HeightTask) => Promise<Pick<Counts, 'bytes'>>,
 ): Promise<CheckedHeights> {
   const damages = new DamageList();
-  const covered = await coverage();
-  const live = covered.at(-1) ?? { from: 0, to: -1 };
-  const extent = extentOf(live, covered.slice(0, -1), [], known);
+  const extent = extentOf({ ...(await bookOf()), open: [] });
   const onHeight = (): void => signal?.throwIfAborted();
   const { bytes } = await check({ extent, range, damages, holds, onHeight });
   // A height may have left the coverage meanwhile.
-  return { bytes, damages: damages.at(await coverage()) };
+  return { bytes, damages: damages.at(coverageOfBook(await bookOf())) };
 }
 
 /** Why nothing may be at a height, in words. */

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { sleep, systemClock } from '../../../src/runtime/index.js';
 import { accountChain, begin, keyOf, MemoryDatabase, RecordingLogger } from '../../support/index.js';
 import { seededRandom, storeOver, VirtualClock } from '../../support/index.js';
-import { AccountIndexBuilder, StorageError } from '../../../src/storage/index.js';
+import { accountIndexBuilder, StorageError } from '../../../src/storage/index.js';
 import type { FoundDamage, LevelIndexStore } from '../../../src/storage/index.js';
 import type { AccountIndex } from '../../../src/storage/port/AccountIndex.js';
 
@@ -41,7 +41,7 @@ async function lateIndex(): Promise<{ database: MemoryDatabase; store: LevelInde
 /** Runs to the end of it, in virtual time. */
 async function run(clock: VirtualClock, accounts: AccountIndex, signal = NEVER) {
   const logger = new RecordingLogger();
-  const builder = new AccountIndexBuilder({ accounts, clock, logger });
+  const builder = accountIndexBuilder({ accounts, clock, logger });
   let isOver = false;
   const running = builder.run(signal).finally(() => (isOver = true));
   running.catch(() => undefined);
@@ -61,7 +61,7 @@ it('writes nothing while there is no room', async () => {
   const isFull = new Promise<void>((resolve) => (goOn = resolve));
   let asked = 0;
   const room = { whenRoom: () => ((asked += 1) === 2 ? isFull : undefined) };
-  const builder = new AccountIndexBuilder({ accounts: index, clock, logger: new RecordingLogger(), room });
+  const builder = accountIndexBuilder({ accounts: index, clock, logger: new RecordingLogger(), room });
   const running = builder.run(NEVER);
   await clock.advance(10_000);
   expect(index.steps).toBe(1);
@@ -101,7 +101,7 @@ it('stops at damage, says so, leaves the rest of the daemon alone, and goes on o
   const told: FoundDamage[] = [];
   store.onDamage((damage) => told.push(damage));
   const logger = new RecordingLogger();
-  const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
+  const builder = accountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
   expect(builder.progress()).toMatchObject({ state: 'building', coverage: { missingHeights: 300 } });
   await builder.run(NEVER);
   expect(told).toMatchObject([{ height: LAST - 150 }]);
@@ -120,7 +120,7 @@ it('fails with a disk that fails', async () => {
   const full = new StorageError('disk_full', 'The disk is full.');
   database.beforeWrite = () => Promise.reject(full);
   const logger = new RecordingLogger();
-  const builder = new AccountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
+  const builder = accountIndexBuilder({ accounts: store.accounts, clock: systemClock, logger });
   await expect(builder.run(NEVER)).rejects.toBe(full);
   // Nor is anything written on top of it.
   database.beforeWrite = () => Promise.resolve();

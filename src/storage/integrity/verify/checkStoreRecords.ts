@@ -6,7 +6,7 @@ import { openEvidence, readEvidence } from '../../records/blocks/committeeEviden
 import { checkMeta } from '../../records/book/checkMeta.js';
 import { readOne, readRanges, readUnproven, sealOne, single } from '../../records/book/bookRecords.js';
 import type { Reading } from '../../records/book/bookRecords.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
+import { MAX_BLOCKS_ABOVE_WATERMARK, NO_BLOCKS } from '../../records/book/StoreBook.js';
 import type { Database } from '../../records/Database.js';
 import { joined } from '../../records/heightRanges.js';
 import {
@@ -16,8 +16,8 @@ import {
   POINTER_PREFIXES,
   Prefix,
   prefixRange,
-  PROOFS_SCHEMA_VERSION,
   RANGES_SCHEMA_VERSION,
+  SCHEMA_VERSION,
 } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { extentOf, type Extent } from '../../verify/checkHeights.js';
@@ -94,15 +94,18 @@ export async function checkStoreRecords(
     wrong('record of the ranges: it does not go with the meta record');
   for (const entry of (await sound(() => readEvidence(database))) ?? [])
     await sound(() => openEvidence(entry));
-  const live = { from: firstHeight, to: latestIndexedHeight };
   const entered = open.filter((record) => record.hasAccounts);
-  const hasProofs = meta?.schemaVersion === PROOFS_SCHEMA_VERSION;
-  const known = {
-    sporks: [...(meta?.sporks ?? []), ...open.flatMap(({ sporks }) => sporks)],
-    unproven: hasProofs ? await sound(() => readUnproven(database)) : undefined,
+  const found = { schemaVersion: SCHEMA_VERSION, chainId: where.chainId, createdBy: '', sporks: [], ...meta };
+  const book = {
+    meta: { ...found, firstHeight },
+    latestIndexedHeight,
+    published,
+    open: open.map((record) => ({ ...record, ...NO_BLOCKS })),
+    // Where it is not known, any may be without a proof.
+    unproven: (await sound(() => readUnproven(database))) ?? [{ from: 0, to: Number.MAX_SAFE_INTEGER }],
   };
   return {
-    ...extentOf(live, published, open, known, highest),
+    ...extentOf(book, highest),
     coverage: typeof coverage === 'object' ? joined([...coverage, ...entered]) : coverage,
   };
 }
@@ -129,8 +132,8 @@ export async function checkUnknownKeys(database: Database, damages: DamageList):
     const next = MANY[index];
     const gap = { gte: Buffer.of(prefix + 1), ...(next !== undefined && { lt: Buffer.of(next) }) };
     await damages.unlessIn('store_record', async () => {
-      for await (const keys of database.keyPages(gap)) {
-        for (const key of keys) {
+      for await (const page of database.pages(gap)) {
+        for (const [key] of page) {
           if (singles.some((known) => known.equals(key))) continue;
           damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
         }

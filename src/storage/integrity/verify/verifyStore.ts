@@ -2,11 +2,11 @@ import type { Logger } from '../../../observability/index.js';
 import { messageOf } from '../../../runtime/index.js';
 import { withDatabase } from '../../leveldb/directory/LevelDatabase.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
-import { headAt, storedHeights } from '../../leveldb/reading/checkHeights.js';
+import { headAt, storedValues } from '../../leveldb/reading/checkHeights.js';
 import { readingOn } from '../../leveldb/reading/readingOn.js';
 import { proofChecker } from '../../records/blocks/assembleBlock.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
-import { checkHeights, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
+import { checkHeights, rangeToCheck, reportOf, storedHeights } from '../../verify/checkHeights.js';
 import type { VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
 import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
 import { checkStoreRecords, checkUnknownKeys } from './checkStoreRecords.js';
@@ -58,7 +58,8 @@ export async function verifyStore(
       const range = rangeToCheck(options, extent, damages);
       const balance = new PointerBalance(range, { database, extent, damages });
       const isWhole = from === undefined && to === undefined;
-      const counts = await checkHeights(storedHeights(database, isWhole ? undefined : range, damages), {
+      const values = storedValues(database, isWhole ? undefined : range, damages);
+      const counts = await checkHeights(storedHeights(values), {
         extent,
         range,
         headAt: (height) => headAt(database, height),

@@ -6,9 +6,9 @@ import { messageOf, outOfDescriptors, sleep, systemClock } from '../../../runtim
 import type { Database, Entry, WriteBatch } from '../../records/Database.js';
 import { keyAfter, type KeyRange } from '../../records/schema.js';
 import { storageErrorFrom } from '../../StorageError.js';
+import { batchedReads } from './batchedReads.js';
 import { fileWatch } from './fileWatch.js';
 import { openLevel, type OpenOptions } from './openLevel.js';
-import { ReadBatcher } from './ReadBatcher.js';
 import { giveToOwner, holdsData } from './storeDirectory.js';
 
 /** Bytes and entries per page of an iterator. */
@@ -20,12 +20,6 @@ const WAIT_MS = 250;
 const MAX_WAITS = 8;
 /** Files that must open at once before the database is opened again. */
 const FILES_TO_GO_ON = 8;
-
-/** The common part of the package's iterators over entries and over keys. */
-interface PagedIterator<T> {
-  nextv(size: number): Promise<T[]>;
-  close(): Promise<void>;
-}
 
 /**
  * `write()` of a chained batch writes it and closes it. The underscored methods are abstract-level's implementation
@@ -48,7 +42,7 @@ export class LevelDatabase implements Database {
   readonly #options: OpenOptions;
   /** Empty batches to reuse: at most as many as were ever in use at once. */
   readonly #spares: ReusableBatch[] = [];
-  readonly #reads = new ReadBatcher({ read: (keys) => this.#betweenWrites(() => this.#level.getMany(keys)) });
+  readonly #getMany = batchedReads((keys) => this.#betweenWrites(() => this.#level.getMany(keys)));
   #writes = 0;
   /** Reads to begin as soon as no write is under way. */
   #waitingReads: (() => void)[] = [];
@@ -76,7 +70,7 @@ export class LevelDatabase implements Database {
   }
 
   getMany(keys: Buffer[]): Promise<(Buffer | undefined)[]> {
-    return this.#guard('read the store', () => this.#reads.getMany(keys));
+    return this.#guard('read the store', () => this.#getMany(keys));
   }
 
   first(range: Partial<KeyRange>, limit: number): Promise<Entry[]> {
@@ -105,20 +99,38 @@ export class LevelDatabase implements Database {
     });
   }
 
-  pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
-    return this.#pagesOf(
-      range,
-      (rest) => this.#level.iterator({ ...rest, highWaterMarkBytes: PAGE_BYTES }),
-      ([key]) => key,
-    );
-  }
-
-  keyPages(range: Partial<KeyRange>): AsyncGenerator<Buffer[], void, undefined> {
-    return this.#pagesOf(
-      range,
-      (rest) => this.#level.keys({ ...rest, highWaterMarkBytes: PAGE_BYTES }),
-      (key) => key,
-    );
+  /**
+   * Opens the iterator for the first page, and closes it however the loop ends. One that failed, or that was closed with the
+   * database, is replaced by one that begins behind the last page.
+   */
+  async *pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
+    let rest = range;
+    const open = () => this.#level.iterator({ ...rest, highWaterMarkBytes: PAGE_BYTES });
+    let iterator: ReturnType<typeof open> | undefined;
+    let reopened = this.#reopened;
+    const next = async (): Promise<Entry[]> => {
+      if (reopened !== this.#reopened) iterator = undefined;
+      reopened = this.#reopened;
+      const one = (iterator ??= await this.#make(open));
+      try {
+        return await one.nextv(PAGE_ENTRIES);
+      } catch (error) {
+        iterator = undefined;
+        await this.#close(one);
+        throw error;
+      }
+    };
+    try {
+      for (;;) {
+        const page = await this.#guard('read the store', next);
+        const last = page.at(-1);
+        if (last === undefined) return;
+        rest = { ...range, gte: keyAfter(last[0]) };
+        yield page;
+      }
+    } finally {
+      if (iterator !== undefined) await this.#close(iterator);
+    }
   }
 
   compact({ gte, lt }: KeyRange): Promise<void> {
@@ -133,43 +145,6 @@ export class LevelDatabase implements Database {
       const levels = await this.#betweenWrites(() => level.getProperty('leveldb.sstables'));
       return new Set([...levels.matchAll(/^ (\d+):/gm)].map(([, number]) => Number(number)));
     });
-  }
-
-  /**
-   * Opens the iterator for the first page, and closes it however the loop ends. One that failed, or that was closed with the
-   * database, is replaced by one that begins behind the last page.
-   */
-  async *#pagesOf<T>(
-    range: Partial<KeyRange>,
-    open: (rest: Partial<KeyRange>) => PagedIterator<T>,
-    keyOf: (item: T) => Buffer,
-  ): AsyncGenerator<T[], void, undefined> {
-    let iterator: PagedIterator<T> | undefined;
-    let reopened = this.#reopened;
-    let rest = range;
-    const next = async (): Promise<T[]> => {
-      if (reopened !== this.#reopened) iterator = undefined;
-      reopened = this.#reopened;
-      const one = (iterator ??= await this.#make(() => open(rest)));
-      try {
-        return await one.nextv(PAGE_ENTRIES);
-      } catch (error) {
-        iterator = undefined;
-        await this.#close(one);
-        throw error;
-      }
-    };
-    try {
-      for (;;) {
-        const page = await this.#guard('read the store', next);
-        const last = page.at(-1);
-        if (last === undefined) return;
-        rest = { ...range, gte: keyAfter(keyOf(last)) };
-        yield page;
-      }
-    } finally {
-      if (iterator !== undefined) await this.#close(iterator);
-    }
   }
 
   /**
@@ -239,7 +214,7 @@ export class LevelDatabase implements Database {
     return this.#betweenWrites(() => (gate === undefined ? open() : gate.within(open)));
   }
 
-  #close(iterator: Pick<PagedIterator<unknown>, 'close'>): Promise<void> {
+  #close(iterator: { close(): Promise<void> }): Promise<void> {
     return this.#betweenWrites(() => iterator.close());
   }
 

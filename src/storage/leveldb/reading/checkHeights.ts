@@ -4,21 +4,13 @@ import type { BlockHead, HeightRange } from '../../port/stored.js';
 import { covers } from '../../records/accountCoverage.js';
 import { openLookup } from '../../records/blocks/openPointers.js';
 import { readBlock } from '../../records/blocks/readBlocks.js';
-import { coverageOfBook, type StoreBook } from '../../records/book/StoreBook.js';
+import type { StoreBook } from '../../records/book/StoreBook.js';
 import type { Database, Entry } from '../../records/Database.js';
 import { within } from '../../records/heightRanges.js';
-import {
-  heightRange,
-  keyAfter,
-  parseBlockKey,
-  parseBodyKey,
-  Prefix,
-  prefixRange,
-  PROOFS_SCHEMA_VERSION,
-} from '../../records/schema.js';
-import type { KeyRange } from '../../records/schema.js';
+import { heightRange, keyAfter, parseValueKey, Prefix, prefixRange } from '../../records/schema.js';
 import { unlessDamaged } from '../../StorageError.js';
-import { checkCovered, checkHeights, type HeightTask, type StoredHeight } from '../../verify/checkHeights.js';
+import { checkCovered, checkHeights, storedHeights } from '../../verify/checkHeights.js';
+import type { HeightTask, StoredValue } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
 import { readingOn } from './readingOn.js';
 
@@ -30,17 +22,12 @@ export function checkStored(
 ): Promise<CheckedHeights> {
   // What cannot be read is missing, and found as that.
   const sound = readingOn(database, () => undefined);
-  const { accounts, live, unproven } = bookOf();
-  const { schemaVersion, sporks } = live.meta;
-  const known = {
-    coverage: () => coverageOfBook(bookOf()),
-    sporks,
-    unproven: schemaVersion < PROOFS_SCHEMA_VERSION ? undefined : unproven,
-  };
-  return checkCovered(range, known, how, (task) => {
+  const { accounts } = bookOf();
+  return checkCovered(range, bookOf, how, (task) => {
     const { damages, extent } = task;
     const heights = async function* () {
-      for (const part of within(extent.required, range)) yield* storedHeights(sound, part, damages);
+      for (const part of within(extent.required, range))
+        yield* storedHeights(storedValues(sound, part, damages));
     };
     // By an iterator: LevelDB counts other reads that miss, and merges tables after some hundred, which writes them anew.
     const valueOf = async (key: Buffer) => (await sound.first({ gte: key, lt: keyAfter(key) }, 1))[0]?.[1];
@@ -82,61 +69,30 @@ export function headAt(database: Database, height: number): Promise<BlockHead | 
  * Block records and bodies of a range, ascending, in one pass over the disk. Foreign keys are damage. No range: every key
  * of the two prefixes, even with impossible heights. Expected errors: `StorageError`.
  */
-export async function* storedHeights(
+export async function* storedValues(
   database: Database,
   range: HeightRange | undefined,
   damages: DamageList,
-): AsyncGenerator<StoredHeight, void, undefined> {
-  const keysOf = (prefix: typeof Prefix.block | typeof Prefix.body): KeyRange =>
-    range === undefined ? prefixRange(prefix) : heightRange(prefix, range.from, range.to);
-  const records = cursor(database, keysOf(Prefix.block), damages, (key) => {
-    const height = parseBlockKey(key);
-    return height === undefined ? undefined : { height, chunk: 0 };
-  });
-  const bodies = cursor(database, keysOf(Prefix.body), damages, parseBodyKey);
+): AsyncGenerator<StoredValue, void, undefined> {
+  const under = async function* (prefix: typeof Prefix.block | typeof Prefix.body) {
+    const keys = range === undefined ? prefixRange(prefix) : heightRange(prefix, range.from, range.to);
+    for await (const page of database.pages(keys))
+      for (const [key, value] of page) {
+        const position = parseValueKey(key);
+        if (position !== undefined) yield { ...position, value };
+        else damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
+      }
+  };
+  const bodies = under(Prefix.body);
   try {
-    let record = await records.next();
     let body = await bodies.next();
-    while (record.done !== true || body.done !== true) {
-      const height = Math.min(
-        record.done === true ? Infinity : record.value.height,
-        body.done === true ? Infinity : body.value.height,
-      );
-      let value: Buffer | undefined;
-      if (record.done !== true && record.value.height === height) {
-        value = record.value.value;
-        record = await records.next();
-      }
-      const chunks = new Map<number, Buffer>();
-      while (body.done !== true && body.value.height === height) {
-        chunks.set(body.value.chunk, body.value.value);
-        body = await bodies.next();
-      }
-      yield { height, record: value, body: chunks };
+    for await (const record of under(Prefix.block)) {
+      for (; body.done !== true && body.value.height < record.height; body = await bodies.next())
+        yield body.value;
+      yield record;
     }
+    for (; body.done !== true; body = await bodies.next()) yield body.value;
   } finally {
-    await records.return();
     await bodies.return();
-  }
-}
-
-interface Positioned {
-  readonly height: number;
-  readonly chunk: number;
-  readonly value: Buffer;
-}
-
-async function* cursor(
-  database: Database,
-  range: KeyRange,
-  damages: DamageList,
-  parse: (key: Buffer) => Pick<Positioned, 'height' | 'chunk'> | undefined,
-): AsyncGenerator<Positioned, void, undefined> {
-  for await (const page of database.pages(range)) {
-    for (const [key, value] of page) {
-      const position = parse(key);
-      if (position !== undefined) yield { height: position.height, chunk: position.chunk, value };
-      else damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
-    }
   }
 }

@@ -17,16 +17,12 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
   const one = (range: Partial<KeyRange>): Promise<Entry | undefined> =>
     database.first(range, 1).then(([entry]) => entry, note);
 
-  async function* following<T>(
-    range: Partial<KeyRange>,
-    pages: AsyncGenerator<T[], void, undefined>,
-    { keyOf, of }: { readonly keyOf: (item: T) => Buffer; readonly of: (entry: Entry) => T },
-  ): AsyncGenerator<T[], void, undefined> {
+  async function* pages(range: Partial<KeyRange>): ReturnType<Database['pages']> {
     let rest = range;
     try {
-      for await (const page of pages) {
+      for await (const page of database.pages(range)) {
         const last = page.at(-1);
-        if (last !== undefined) rest = { ...range, gte: keyAfter(keyOf(last)) };
+        if (last !== undefined) rest = { ...range, gte: keyAfter(last[0]) };
         yield page;
       }
       return;
@@ -36,7 +32,7 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
     // Of a page in which something cannot be read, LevelDB gives nothing.
     for (let entry = await one(rest); entry !== undefined; entry = await one(rest)) {
       rest = { ...range, gte: keyAfter(entry[0]) };
-      yield [of(entry)];
+      yield [entry];
     }
   }
 
@@ -54,10 +50,7 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
       return entries;
     },
     lastKey: (range) => database.lastKey(range).catch(note),
-    pages: (range) =>
-      following(range, database.pages(range), { keyOf: ([key]) => key, of: (entry) => entry }),
-    keyPages: (range) =>
-      following(range, database.keyPages(range), { keyOf: (key) => key, of: ([key]) => key }),
+    pages,
     compact: (range) => database.compact(range),
     batch: () => database.batch(),
     close: () => database.close(),

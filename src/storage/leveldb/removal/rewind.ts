@@ -53,14 +53,13 @@ export async function rewindStore(
   const { logger } = how;
   // Of this moment: a range that touches the live one may have been published before the turn of this write.
   const before = queue.initialised();
-  const { accounts, live } = before;
+  const { above, accounts, damage, latestIndexedHeight: watermarkBefore } = before;
   const { after, target } = rewoundBook(before, height);
-  const { latestIndexedHeight: watermarkBefore } = live;
-  const remaining = Math.max(watermarkBefore, ...live.above.keys());
+  const remaining = Math.max(watermarkBefore, ...above.keys());
   // Of a damaged height that became a hole, something may still be there.
   const healing = upTo(healingIn(before.plans, coverageOfBook(before)), remaining);
-  const sweep = live.damage !== undefined || (healing.at(-1)?.to ?? 0) > target;
-  const isWithinLive = after.live.meta.firstHeight === live.meta.firstHeight;
+  const sweep = damage !== undefined || (healing.at(-1)?.to ?? 0) > target;
+  const isWithinLive = after.meta.firstHeight === before.meta.firstHeight;
   const covered = isWithinLive ? undefined : without(durableHeights(before), [{ from: 0, to: target }]);
   const intent = { target, remaining, watermarkBefore, sweep, covered };
   using batch = database.batch();
@@ -70,7 +69,7 @@ export async function rewindStore(
   queue.replace({ ...before, accounts: accounts && rewound(accounts, target) });
   logger.info({ height, from: remaining }, 'rewind begins');
   await finishRewind(database, intent, accounts, how);
-  queue.replace(await loadBook(database, after.live.meta, logger));
+  queue.replace(await loadBook(database, after.meta, logger));
 }
 
 /**
@@ -112,7 +111,7 @@ async function finishRewind(
   using batch = database.batch();
   batch.del(single.rewind.key);
   const above = heightRange(Prefix.evidence, target + 1, Number.MAX_SAFE_INTEGER);
-  for await (const keys of database.keyPages(above)) for (const key of keys) batch.del(key);
+  for await (const page of database.pages(above)) for (const [key] of page) batch.del(key);
   if (coverage !== undefined) batch.put(...sealOne(single.coverage, rewound(coverage, target)));
   await batch.write();
 }
@@ -120,14 +119,14 @@ async function finishRewind(
 /** Removes the blocks that an open range's record marks for removal, and the range itself if marked. */
 export async function removeRange(range: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
   const open = openAt(queue.initialised(), range);
-  if (open?.record.keep === undefined) return;
-  const from = open.record.keep + 1;
+  if (open?.keep === undefined) return;
+  const from = open.keep + 1;
   await queue.inSteps(() => removeBlocks({ from, to: range.to }, queue, logger));
   await queue.record('range', (now) => {
     const left = openAt(now, range);
     if (left === undefined) return undefined;
-    if (left.record.isDropped) return { after: settled(withoutOpen(now, range.from)) };
-    return { after: withOpen(now, { ...left, record: { ...left.record, keep: undefined } }) };
+    if (left.isDropped) return { after: settled(withoutOpen(now, range.from)) };
+    return { after: withOpen(now, { ...left, keep: undefined }) };
   });
 }
 
@@ -187,9 +186,8 @@ async function removeHeight(
     (error) => damage.push(error),
   );
   batch.del(blockKey(height));
-  for await (const keys of database.keyPages(heightRange(Prefix.body, height, height))) {
-    for (const key of keys) batch.del(key);
-  }
+  for await (const page of database.pages(heightRange(Prefix.body, height, height)))
+    for (const [key] of page) batch.del(key);
   if (entry === undefined) return damage.length > 0 ? 'damaged' : 'no record';
   const keys = entriesOf(entry, coverage !== undefined).map(([key]) => key);
   for (const key of keys) batch.del(key);
@@ -210,9 +208,9 @@ export async function sweepOutside(
   write: WriteOne = (batch) => batch.write(),
 ): Promise<void> {
   for (const prefix of [Prefix.account, ...POINTER_PREFIXES, Prefix.body, Prefix.block, Prefix.evidence]) {
-    for await (const keys of database.keyPages(prefixRange(prefix))) {
+    for await (const page of database.pages(prefixRange(prefix))) {
       using batch = database.batch();
-      for (const key of keys) {
+      for (const [key] of page) {
         const height = heightOf(key);
         if (height === undefined || !keeps(height, prefix)) batch.del(key);
       }

@@ -4,7 +4,7 @@ import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import { unlessDamaged, type StorageError } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
-import { bookOf, LISTS, readHeads, readRows, storeRow } from '../tables/bookRows.js';
+import { LISTS, readBook, readHeads, storeRow } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
 
 /** What the store holds. */
@@ -20,13 +20,12 @@ export interface Loaded {
  * known.
  */
 export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
-  const rows = await readRows(session);
-  const isCovered = before !== undefined && contains(rows.coverage, before.height);
+  const { coverage, ...book } = await readBook(session);
+  const isCovered = before !== undefined && contains(coverage, before.height);
   const [head] = isCovered ? await readHeads(session, before.height, before.height) : [];
   const isRewound = head?.id !== before?.id;
-  if (rows.coverage.length === 0) return { book: undefined, isRewound };
-  const book = bookOf(rows);
-  const { latestIndexedHeight, meta } = book.live;
+  if (coverage.length === 0) return { book: undefined, isRewound };
+  const { latestIndexedHeight, meta } = book;
   const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
   let damage: StorageError | undefined;
   const latestBlock =
@@ -36,14 +35,8 @@ export async function loadStore(session: Session, before?: BlockHead): Promise<L
           () => readHead(postgresValues(session), latestIndexedHeight),
           (error) => (damage = error),
         );
-  const live = {
-    latestIndexedHeight,
-    latestBlock,
-    damage,
-    above: new Map(heads.map((head) => [head.height, head])),
-    meta,
-  };
-  return { book: { ...book, live }, isRewound };
+  const above = new Map(heads.map((each) => [each.height, each]));
+  return { book: { ...book, above, damage, latestBlock }, isRewound };
 }
 
 /** A cheap way to find out whether anything has changed. */

@@ -7,7 +7,7 @@ import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Values } from '../../records/blocks/readBlocks.js';
 import type { PointersOf, RecordSource } from '../../records/reading/RecordReader.js';
 import { Replica } from '../../records/reading/Replica.js';
-import { parseBlockKey, parseBodyKey, Prefix, type PointerPrefix } from '../../records/schema.js';
+import { parseValueKey, Prefix, RECORD, type PointerPrefix } from '../../records/schema.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { MOMENT_MS, PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
@@ -48,10 +48,7 @@ const IS_COVERED = `
 
 export function postgresValues(session: Session): Values {
   const getMany = async (keys: Buffer[]): Promise<(Buffer | undefined)[]> => {
-    const asked = keys.map((key) => {
-      const height = parseBlockKey(key);
-      return height === undefined ? parseBodyKey(key) : { height, chunk: RECORD };
-    });
+    const asked = keys.map(parseValueKey);
     const height = asked[0]?.height;
     assert(asked.every((each) => each?.height === height) && height !== undefined, 'keys of one height');
     const { rows } = await session.query<{ chunk: number; value: Buffer }>({
@@ -64,9 +61,6 @@ export function postgresValues(session: Session): Values {
   };
   return { getMany, get: async (key) => (await getMany([key]))[0] };
 }
-
-/** The chunk number of a block's record, among the chunks of its body. */
-const RECORD = -1;
 
 const VALUES = `
   SELECT ${RECORD} AS chunk, record AS value FROM flow_store.block WHERE height = $1 AND ${RECORD} = ANY ($2::integer[])

@@ -3,7 +3,7 @@ import type { Clock } from '../../../runtime/index.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readRows } from '../tables/bookRows.js';
+import { readBook } from '../tables/bookRows.js';
 import { POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
@@ -72,7 +72,7 @@ async function surveyTables(session: Session) {
   const common = { ...row, bytes: await readSizeBytes(session) };
   // The tables of a newer version may mean something else.
   if (row.schemaVersion > POSTGRES_SCHEMA_VERSION) return { ...common, coverage: [], sporks: [], plans: [] };
-  const { coverage, sporks, plans } = await readRows(session);
+  const { coverage, meta, plans } = await readBook(session);
   // The live range last.
-  return { ...common, coverage: coverage.filter(({ from, to }) => to >= from), sporks, plans };
+  return { ...common, coverage: coverage.filter(({ from, to }) => to >= from), sporks: meta.sporks, plans };
 }

@@ -1,11 +1,12 @@
 import type { HeightRange, SporkRecord, BlockHead } from '../../port/stored.js';
-import { emptyLine, sporksBesides } from '../../records/book/changeBook.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK, type StoreBook } from '../../records/book/StoreBook.js';
+import { sporksBesides } from '../../records/book/changeBook.js';
+import { emptyBook, liveRange, MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/book/StoreBook.js';
+import { NO_BLOCKS, type StoreBook } from '../../records/book/StoreBook.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import { joined, without, type HeightRanges } from '../../records/heightRanges.js';
-import { SCHEMA_VERSION } from '../../records/schema.js';
+import { RECORD, SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, Statement } from '../connection/Session.js';
-import type { StoredHeight } from '../../verify/checkHeights.js';
+import { storedHeights, type StoredHeight, type StoredValue } from '../../verify/checkHeights.js';
 import { DATA_TABLES } from './schema.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
@@ -42,10 +43,9 @@ export const LISTS = {
 };
 
 /** What the database says of a store, but for its blocks. Lists ascend. */
-export interface BookRows {
+interface BookRow {
   readonly createdBy: string;
   readonly chainId: string;
-  /** The last one is the live range, which may be empty. None: the store was never initialised. */
   readonly coverage: readonly HeightRange[];
   readonly sporks: readonly SporkRecord[];
   /** With the sporks that were first seen with their blocks. */
@@ -53,20 +53,39 @@ export interface BookRows {
   readonly plans: readonly BackfillPlan[];
 }
 
+/** The book according to the database; no block is read. */
+export interface ReadBook extends StoreBook {
+  /** The last one is the live range, which may be empty. None: the store was never initialised. */
+  readonly coverage: HeightRanges;
+}
+
+/** What the database holds of ranges. */
+export type RangeFacts = Pick<ReadBook, 'coverage' | 'plans'> & { readonly open: readonly OpenRange[] };
+
 const ROWS = `SELECT created_by AS "createdBy", chain_id AS "chainId",
   ${Object.entries(LISTS)
     .map(([name, list]) => `${list} AS ${name}`)
     .join()} FROM flow_store.store`;
 
 /** All of one moment. Expected errors: those of `storeRow`. */
-export async function readRows(session: Session): Promise<BookRows> {
-  const rows = await storeRow<BookRows>(session, { name: 'book', text: ROWS });
-  const { coverage, open: open_range, plans: plan } = rows;
+export async function readBook(session: Session): Promise<ReadBook> {
+  const row = await storeRow<BookRow>(session, { name: 'book', text: ROWS });
+  const { chainId, coverage, createdBy, open, plans, sporks } = row;
   // Nothing guards these numbers but their type, and no statement of ours has written such.
-  for (const [table, ranges] of Object.entries({ coverage, open_range, plan }))
+  for (const [table, ranges] of Object.entries({ coverage, open_range: open, plan: plans }))
     for (const { from, to } of ranges)
       if (from < 0 || !Number.isSafeInteger(to)) throw damagedRow(table, `${from} to ${to} are no heights`);
-  return rows;
+  const live = coverage.at(-1) ?? { from: 0, to: -1 };
+  const meta = { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: live.from, createdBy, sporks };
+  const unused = { hasAccounts: false, keep: undefined, isDropped: false, ...NO_BLOCKS };
+  return {
+    ...emptyBook(meta),
+    latestIndexedHeight: live.to,
+    coverage,
+    published: coverage.slice(0, -1),
+    plans,
+    open: open.map((range) => ({ ...range, ...unused })),
+  };
 }
 
 /** What a statement finds of the store, in one row. Expected errors: those of the session; `StorageError` (`corrupt`). */
@@ -82,27 +101,6 @@ function damagedRow(table: string, detail: string): StorageError {
   const damage = `row of flow_store.${table}: ${detail}`;
   const advice = 'Somebody has changed that table: put it right, or restore the database from a copy.';
   return new StorageError('corrupt', `The store is damaged: ${damage}. ${advice}`, { damage });
-}
-
-/** The book according to the rows; no block is read. */
-export async function readBook(session: Session): Promise<StoreBook> {
-  return bookOf(await readRows(session));
-}
-
-export function bookOf({ chainId, coverage, createdBy, open, plans, sporks }: BookRows): StoreBook {
-  const live = coverage.at(-1) ?? { from: 0, to: -1 };
-  const meta = { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: live.from, createdBy, sporks };
-  return {
-    live: { ...emptyLine(live.to + 1), meta },
-    published: coverage.slice(0, -1),
-    plans,
-    open: open.map(({ reason, ...row }) => ({
-      record: { ...row, reason, hasAccounts: false, keep: undefined, isDropped: false },
-      line: emptyLine(row.next),
-    })),
-    accounts: undefined,
-    unproven: [],
-  };
 }
 
 /** Adds new sporks, and the root's parent to a recorded one that lacks it. */
@@ -139,25 +137,18 @@ export async function readHeads(session: Session, from: number, to: number): Pro
 }
 
 /** The stored bytes of some heights, ascending. Expected errors: those of the session. */
-export async function readStored(session: Session, { from, to }: HeightRange): Promise<StoredHeight[]> {
-  const { rows } = await session.query<{ height: number; chunk: number; value: Buffer }>({
-    text: `SELECT height, -1 AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
+export async function* readStored(session: Session, { from, to }: HeightRange): AsyncGenerator<StoredHeight> {
+  const { rows } = await session.query<StoredValue>({
+    text: `SELECT height, ${RECORD} AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
       UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2 ORDER BY height`,
     values: [from, to],
   });
-  const stored = new Map<number, { height: number; record: Buffer | undefined; body: Map<number, Buffer> }>();
-  for (const { height, chunk, value } of rows) {
-    const values = stored.get(height) ?? { height, record: undefined, body: new Map<number, Buffer>() };
-    stored.set(height, values);
-    if (chunk < 0) values.record = value;
-    else values.body.set(chunk, value);
-  }
-  return [...stored.values()];
+  yield* storedHeights(rows);
 }
 
-/** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of `readRows`. */
+/** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of `readBook`. */
 export async function readStrays(session: Session, limit = Infinity): Promise<number[]> {
-  const { coverage, open } = await readRows(session);
+  const { coverage, open } = await readBook(session);
   const below = { from: Number.MIN_SAFE_INTEGER, to: (coverage.at(-1)?.from ?? -Infinity) - 1 };
   const found: number[] = [];
   // By the index, which holds few or none: to compare every block of a chain takes longer than a statement may.
@@ -172,8 +163,8 @@ export async function readStrays(session: Session, limit = Infinity): Promise<nu
 }
 
 /** Every range of a book, ascending; the last one is the live range, which may be empty. */
-function rangesOf({ live, published }: StoreBook): HeightRanges {
-  return [...published, { from: live.meta.firstHeight, to: live.latestIndexedHeight }];
+function rangesOf(book: StoreBook): HeightRanges {
+  return [...book.published, liveRange(book)];
 }
 
 /**
@@ -183,29 +174,29 @@ function rangesOf({ live, published }: StoreBook): HeightRanges {
 export async function writeBook(session: Session, before: StoreBook, after: StoreBook): Promise<void> {
   const run = (text: string, ...values: unknown[]) => session.query({ text, values });
   await writeCoverage(session, rangesOf(before), rangesOf(after));
-  const { sporks } = after.live.meta;
+  const { sporks } = after.meta;
   const roots = new Set(sporks.map(({ rootHeight }) => rootHeight));
-  for (const { rootHeight } of before.live.meta.sporks)
+  for (const { rootHeight } of before.meta.sporks)
     if (!roots.has(rootHeight)) await run('DELETE FROM flow_store.spork WHERE root_height = $1', rootHeight);
-  await writeSporks(session, sporksBesides(before.live.meta.sporks, sporks));
-  const left = new Map(after.open.map(({ record }) => [record.from, record]));
-  const known = new Set(before.open.map(({ record }) => record));
+  await writeSporks(session, sporksBesides(before.meta.sporks, sporks));
+  const left = new Map(after.open.map((range) => [range.from, range]));
+  const known = new Set(before.open);
   for (const { from, to } of known) {
-    const record = left.get(from);
-    if (record !== undefined && record.keep === undefined) continue;
+    const range = left.get(from);
+    if (range !== undefined && range.keep === undefined) continue;
     // The row first: this waits for the write under way, and no other can follow.
     await run('DELETE FROM flow_store.open_range WHERE from_height = $1', from);
-    if (record !== undefined) await deleteBlocks(session, from, to);
+    if (range !== undefined) await deleteBlocks(session, from, to);
   }
-  for (const { record } of after.open) {
-    if (known.has(record) || record.isDropped) continue;
+  for (const range of after.open) {
+    if (known.has(range) || range.isDropped) continue;
     // The epoch begins at the current time: a range that is dropped and begun again must differ from the former one.
     await run(
       `INSERT INTO flow_store.open_range VALUES ($1, $2, $3, $4, $5, '[]',
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0)
       ON CONFLICT (from_height) DO UPDATE SET next_height = excluded.next_height, failures = excluded.failures,
         reason = excluded.reason, epoch = open_range.epoch + 1`,
-      ...[record.from, record.to, record.next, record.failures, record.reason ?? null],
+      ...[range.from, range.to, range.next, range.failures, range.reason ?? null],
     );
   }
   if (after.plans !== before.plans) await writePlans(session, after.plans);

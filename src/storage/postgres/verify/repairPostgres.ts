@@ -98,7 +98,7 @@ async function repairAll(
 /** Rebuilds every row of sound blocks from their bytes. Expected errors: those of the session; `StorageError` (`corrupt`). */
 async function repairRows(session: WriteSession, range: HeightRange): Promise<void> {
   const rows = new BlockRows({ scripts: new Scripts(), writer: new BlockEntryWriter() });
-  for (const { height, body, record } of await readStored(session, range)) {
+  for await (const { height, body, record } of readStored(session, range)) {
     if (record === undefined) continue;
     rows.add(assembleEntry(height, record, body));
     await deleteBlocks(session, height, height);
@@ -119,9 +119,9 @@ async function removeDamagedScripts(session: Session): Promise<number[]> {
 async function repairBook(session: Session, lost: HeightRanges, lastPlan: number): Promise<RepairedBook> {
   const before = await readBook(session);
   const repaired = repairedBook(before, lost, lastPlan);
-  const { latestIndexedHeight } = repaired.book.live;
+  const { latestIndexedHeight } = repaired.book;
   for (const { from, to } of lost) await deleteBlocks(session, from, to);
-  if (latestIndexedHeight < before.live.latestIndexedHeight) await deleteAbove(session, latestIndexedHeight);
+  if (latestIndexedHeight < before.latestIndexedHeight) await deleteAbove(session, latestIndexedHeight);
   await writeBook(session, before, repaired.book);
   for (const { from, to } of rangesAt(await readStrays(session))) await deleteBlocks(session, from, to);
   return repaired;

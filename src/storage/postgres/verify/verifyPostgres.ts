@@ -11,7 +11,7 @@ import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readHeads, readRows, readStored, readStrays } from '../tables/bookRows.js';
+import { readBook, readHeads, readStored, readStrays } from '../tables/bookRows.js';
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
 import {
   accountsOf,
@@ -83,24 +83,21 @@ export async function verifyPostgres(
   }
 }
 
-/** What the database holds at this moment. Expected errors: those of `readRows` and `readHeads`. */
+/** What the database holds at this moment. Expected errors: those of `readBook` and `readHeads`. */
 async function extentIn(session: Session) {
-  const { coverage, open, sporks } = await readRows(session);
-  const live = coverage.at(-1) ?? { from: 0, to: -1 };
-  const waiting = await readHeads(session, live.to + 1, Number.MAX_SAFE_INTEGER);
-  const extent = extentOf(live, coverage.slice(0, -1), open, { sporks }, waiting.at(-1)?.height);
-  return { ...extent, latestIndexedHeight: coverage.at(-1)?.to };
+  const book = await readBook(session);
+  const waiting = await readHeads(session, book.latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
+  return { ...extentOf(book, waiting.at(-1)?.height), latestIndexedHeight: book.coverage.at(-1)?.to };
 }
 
 /** Like `IndexStore.check`. Expected errors: those of the session; the signal's abort reason. */
-export async function checkStored(
+export function checkStored(
   database: Session,
   range: HeightRange,
   how: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
-  const { sporks } = await readRows(database);
-  const known = { coverage: async () => (await readRows(database)).coverage, sporks };
-  return checkCovered(range, known, how, (task) => checkRows(database, task));
+  const bookOf = () => readBook(database);
+  return checkCovered(range, bookOf, how, (task) => checkRows(database, task));
 }
 
 /** The heights of a database, and all rows of theirs: those of a few heights at once, after the heights themselves. */
@@ -130,7 +127,7 @@ async function checkRows(database: Session, task: HeightTask) {
   };
   const heights = async function* (): AsyncGenerator<StoredHeight, void> {
     for (const some of slicesOf(within(extent.allowed, range), HEIGHTS_AT_ONCE)) {
-      yield* await readStored(database, some);
+      yield* readStored(database, some);
       await compareRows(some);
     }
   };

@@ -1,12 +1,12 @@
 import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import type { StoreBook } from '../../records/book/StoreBook.js';
 import { checkBorders } from '../../records/book/applyCommit.js';
-import { emptyLine, newRecord, settled, withPublished } from '../../records/book/changeBook.js';
+import { settled, withPublished } from '../../records/book/changeBook.js';
 import { healedBook, rewoundBook, type RepairedBook } from '../../records/book/repairedBook.js';
 import { rangesAt, type HeightRanges } from '../../records/heightRanges.js';
 import type { Session, WriteSession, Step } from '../connection/Session.js';
 import { microsecondsOf } from '../tables/BlockRows.js';
-import { deleteBlocks, readBook, writeBook, lockStore, readHeads, readRows } from '../tables/bookRows.js';
+import { deleteBlocks, readBook, writeBook, lockStore, readHeads } from '../tables/bookRows.js';
 import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { decodeBlock, type FinalizedBlock } from '../../../flow/index.js';
 import { provenRecord } from '../../records/blocks/readBlocks.js';
@@ -28,11 +28,8 @@ export async function publish(
   sporks: readonly SporkRecord[],
 ): Promise<StoreBook> {
   const before = await lockedBook(session);
-  const after = withPublished(before, {
-    record: { ...newRecord(range, false), sporks },
-    line: emptyLine(range.from),
-  });
-  await checkBordersOf(session, range, after.live.meta);
+  const after = withPublished(before, { ...range, sporks, hasAccounts: false });
+  await checkBordersOf(session, range, after.meta);
   await writeBook(session, before, after);
   return after;
 }
@@ -43,7 +40,7 @@ export async function checkBordersOf(
   range: HeightRange,
   known: Pick<StoreMeta, 'sporks'>,
 ): Promise<void> {
-  const { coverage } = await readRows(session);
+  const { coverage } = await readBook(session);
   await checkBorders(range, { ...known, coverage }, (height) => readHeads(session, height, height + 1));
 }
 

@@ -18,11 +18,8 @@ import type { Database } from '../Database.js';
 import { blockKey } from '../schema.js';
 import { collectionsIn, openBlockRecord, readWhole, wholeBody, type ReadBlock } from './readBlocks.js';
 
-/** Values of a block's body by chunk number. */
-export type BodyValues = ReadonlyMap<number, Buffer>;
-
 /**
- * A stored block as it was committed, from its stored values, with everything checked: checksums, canonical encodings,
+ * A stored block as it was committed, from its stored values (those of its body by chunk), with everything checked: checksums, canonical encodings,
  * counts, every transaction and collection rehashed, and with `holds` its proof.
  *
  * Expected errors: `StorageError` (`corrupt`).
@@ -30,7 +27,7 @@ export type BodyValues = ReadonlyMap<number, Buffer>;
 export function assembleEntry(
   height: number,
   record: Buffer,
-  body: BodyValues,
+  body: ReadonlyMap<number, Buffer>,
   holds?: (block: FinalizedBlock) => boolean,
 ): BlockEntry {
   const read = openBlockRecord(blockKey(height), record, height);

@@ -12,8 +12,9 @@ import { PROOFS_SCHEMA_VERSION } from '../schema.js';
  */
 export const MAX_BLOCKS_ABOVE_WATERMARK = 4096;
 
-/** How far one run of heights is durable. */
-export interface LineState {
+/** A run of heights: how far it is durable, and its meta record, whose `firstHeight` is the beginning of the run. */
+export interface StoreState {
+  readonly meta: StoreMeta;
   readonly latestIndexedHeight: number;
   readonly latestBlock: BlockHead | undefined;
   /** Blocks that are durable above the watermark, by height. */
@@ -22,21 +23,14 @@ export interface LineState {
   readonly damage: StorageError | undefined;
 }
 
-/** A run of heights and its meta record, whose `firstHeight` is the beginning of the run. */
-export interface StoreState extends LineState {
-  readonly meta: StoreMeta;
-}
+/** An open range: its record, and what is durable of it. The watermark is `next - 1`. */
+export interface OpenState extends OpenRecord, Pick<StoreState, 'latestBlock' | 'above'> {}
 
-/** An open range. The watermark is `record.next - 1`. */
-export interface OpenState {
-  readonly record: OpenRecord;
-  readonly line: LineState;
-}
-
-/** What an open store keeps in memory: the content of its records. */
-export interface StoreBook {
-  /** The live range, which is the highest. */
-  readonly live: StoreState;
+/**
+ * What an open store keeps in memory: the content of its records. It is itself the state of the live range, which is the
+ * highest.
+ */
+export interface StoreBook extends StoreState {
   /** The covered ranges below the live one, ascending; they do not touch it or each other. */
   readonly published: HeightRanges;
   readonly plans: readonly BackfillPlan[];
@@ -51,8 +45,24 @@ export interface StoreBook {
   readonly unproven: HeightRanges;
 }
 
+/** The book of a store without blocks, or before they are read. */
+export function emptyBook(meta: StoreMeta): StoreBook {
+  const nothing = { published: [], plans: [], open: [], accounts: undefined, unproven: [] };
+  return { ...emptyState(meta, meta.firstHeight), ...nothing };
+}
+
+/** A run of which nothing from this height on is durable, as far as is known. */
+export function emptyState(meta: StoreMeta, next: number): StoreState {
+  return { meta, latestIndexedHeight: next - 1, ...NO_BLOCKS, damage: undefined };
+}
+
+export const NO_BLOCKS: Pick<StoreState, 'latestBlock' | 'above'> = {
+  latestBlock: undefined,
+  above: new Map(),
+};
+
 /** Like `RangeStore.blocksAboveWatermark`. */
-export function blocksAbove({ above }: Pick<LineState, 'above'>): readonly BlockHead[] {
+export function blocksAbove({ above }: Pick<StoreState, 'above'>): readonly BlockHead[] {
   return [...above.values()].sort((left, right) => left.height - right.height);
 }
 
@@ -62,23 +72,28 @@ export function hasHeight({ above, latestIndexedHeight, meta }: StoreState, heig
 }
 
 /** The heights that can be read. */
-export function coverageOfBook({ live, published }: StoreBook): HeightRanges {
-  const range = { from: live.meta.firstHeight, to: live.latestIndexedHeight };
-  return range.to < range.from ? published : [...published, range];
+export function coverageOfBook(book: StoreBook): HeightRanges {
+  const live = liveRange(book);
+  return live.to < live.from ? book.published : [...book.published, live];
+}
+
+/** May be empty. */
+export function liveRange({ latestIndexedHeight, meta }: StoreState): HeightRange {
+  return { from: meta.firstHeight, to: latestIndexedHeight };
 }
 
 /**
  * Heights whose blocks exist unless something is damaged: the covered ones, and those of open ranges below their gaps.
  */
 export function durableHeights(book: StoreBook): HeightRange[] {
-  const open = book.open.map(({ record: { from, next } }) => ({ from, to: next - 1 }));
+  const open = book.open.map(({ from, next }) => ({ from, to: next - 1 }));
   return joined([...coverageOfBook(book), ...open]);
 }
 
 /** Covered heights whose blocks have no proof. */
 export function unprovenOf(book: StoreBook): HeightRanges {
   const coverage = coverageOfBook(book);
-  if (book.live.meta.schemaVersion < PROOFS_SCHEMA_VERSION) return coverage;
+  if (book.meta.schemaVersion < PROOFS_SCHEMA_VERSION) return coverage;
   return coverage.flatMap((range) => within(book.unproven, range));
 }
 

@@ -9,7 +9,7 @@ import { MAX_BLOCKS_ABOVE_WATERMARK, type StoreState } from './StoreBook.js';
  * The state after a commit. The assertions check the batch before it becomes durable. A failed one is a bug and stops the
  * process. Expected errors: `ParentLinkError`.
  */
-export function applyCommit(state: StoreState, batch: CommitBatch): StoreState {
+export function applyCommit<State extends StoreState>(state: State, batch: CommitBatch): State {
   const { damage, latestIndexedHeight: latest } = state;
   const next = batch.latestIndexedHeight;
   assert(damage === undefined, 'what is damaged has not been taken back');

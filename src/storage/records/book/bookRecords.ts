@@ -34,7 +34,8 @@ import {
   parseHeightKey,
   prefixRange,
 } from '../schema.js';
-import { MAX_BLOCKS_ABOVE_WATERMARK, type LineState, type OpenState, type StoreBook } from './StoreBook.js';
+import { emptyBook, MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
+import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
 import { emptied, settled } from './changeBook.js';
 
 /** A record that a store has once, or not at all. */
@@ -155,11 +156,11 @@ export async function coverageOf(database: Database, meta: StoreMeta): Promise<C
  * What is durable of a run of heights up to `to`, from the records themselves: the block at the watermark, and the blocks
  * above it. Expected errors: `StorageError` (`corrupt`: too many blocks).
  */
-async function readLine(
+async function readBlocksOf(
   database: Database,
   { from, to }: HeightRange,
   latestIndexedHeight: number,
-): Promise<LineState> {
+): Promise<Pick<StoreState, 'latestBlock' | 'above' | 'damage'>> {
   let damage: StorageError | undefined;
   const sound: Reading = (read) => unlessDamaged(read, (error) => (damage ??= error));
   const hasLatest = latestIndexedHeight >= from;
@@ -176,34 +177,33 @@ async function readLine(
       throw corruptRecord(single.progress.what, undefined, many);
     }
   }
-  return { latestIndexedHeight, latestBlock, above, damage };
+  return { latestBlock, above, damage };
 }
 
 /** Puts every record that changes with the book. `before` is `undefined` for a new store. */
 export function putChanges(before: StoreBook | undefined, after: StoreBook, batch: WriteBatch): void {
-  const { accounts, live, published, plans, open, unproven } = after;
   const put = <T>(record: Single<T>, content: T): void => batch.put(...sealOne(record, content));
   const putList = <T extends readonly unknown[]>(record: Single<T>, list: T, old: T | undefined): void => {
     if (list === old) return;
     if (list.length > 0) put(record, list);
     else if (before !== undefined) batch.del(record.key);
   };
-  if (live.meta !== before?.live.meta) put(single.meta, live.meta);
-  if (live.latestIndexedHeight !== before?.live.latestIndexedHeight)
-    put(single.progress, live.latestIndexedHeight);
-  putList(single.published, published, before?.published);
-  putList(single.plans, plans, before?.plans);
-  putList(single.unproven, unproven, before?.unproven);
+  const { accounts, latestIndexedHeight, meta, open } = after;
+  if (meta !== before?.meta) put(single.meta, meta);
+  if (latestIndexedHeight !== before?.latestIndexedHeight) put(single.progress, latestIndexedHeight);
+  putList(single.published, after.published, before?.published);
+  putList(single.plans, after.plans, before?.plans);
+  putList(single.unproven, after.unproven, before?.unproven);
   if (accounts !== undefined && accounts !== before?.accounts) put(single.coverage, accounts);
   if (open === before?.open) return;
-  const records = new Set(before?.open.map(({ record }) => record));
-  for (const { record } of open) {
-    const key = heightKey(Prefix.open, record.from);
-    if (!records.has(record)) batch.put(key, seal(key, encodeOpenRecord(record)));
-  }
-  const left = new Set(open.map(({ record }) => record.from));
-  for (const { from } of records) if (!left.has(from)) batch.del(heightKey(Prefix.open, from));
+  const left = new Set(open.map(({ from }) => from));
+  const records = new Set(before?.open);
+  for (const record of open)
+    if (!records.has(record)) batch.put(openKey(record), seal(openKey(record), encodeOpenRecord(record)));
+  for (const record of records) if (!left.has(record.from)) batch.del(openKey(record));
 }
+
+const openKey = ({ from }: HeightRange): Buffer => heightKey(Prefix.open, from);
 
 /**
  * Loads the book: all ranges of the store. An open range with a damaged block is to be dropped: it begins anew. If the last
@@ -218,24 +218,23 @@ export async function loadBook(database: Database, meta: StoreMeta, logger: Logg
     throw corruptRecord('progress record', undefined, `it lies below the first height, ${firstHeight}`);
   }
   const all = { from: firstHeight, to: Number.MAX_SAFE_INTEGER };
-  const live = { ...(await readLine(database, all, latestIndexedHeight)), meta };
+  const live = await readBlocksOf(database, all, latestIndexedHeight);
   const accounts = await coverageOf(database, meta);
-  if (schemaVersion < RANGES_SCHEMA_VERSION)
-    return { live, accounts, published: [], plans: [], open: [], unproven: [] };
-  const { published, plans, open: records } = await readRanges(database, firstHeight);
+  const begun = { ...emptyBook(meta), latestIndexedHeight, ...live, accounts };
+  if (schemaVersion < RANGES_SCHEMA_VERSION) return begun;
+  const { open: records, ...ranges } = await readRanges(database, firstHeight);
   const open: OpenState[] = [];
   for (const record of records) {
     // What is above `keep` is yet to be removed.
     const { from, next, keep: to = record.to } = record;
-    const line = await readLine(database, { from, to }, next - 1);
-    if (line.damage !== undefined) {
-      const { damage, height } = line.damage;
-      logger.warn({ from, to: record.to, height, damage }, 'a range begins anew');
+    const { damage, ...blocks } = await readBlocksOf(database, { from, to }, next - 1);
+    if (damage !== undefined) {
+      const fields = { from, to: record.to, height: damage.height, damage: damage.damage };
+      logger.warn(fields, 'a range begins anew');
     }
-    open.push(line.damage === undefined ? { record, line } : emptied(record, true));
+    open.push(damage === undefined ? { ...record, ...blocks } : emptied(record, true));
   }
-  const unproven = await readUnproven(database);
-  const book = { live, accounts, published, plans, open, unproven };
+  const book = { ...begun, ...ranges, open, unproven: await readUnproven(database) };
   const after = settled(book);
   if (after !== book) {
     using batch = database.batch();

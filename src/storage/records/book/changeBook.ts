@@ -8,19 +8,19 @@ import { isLive } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { atMost, joined, overlap, rangesAt, upTo, without, type HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION, schemaVersionOf } from '../schema.js';
-import { coverageOfBook, durableHeights } from './StoreBook.js';
-import type { LineState, OpenState, StoreBook, StoreState } from './StoreBook.js';
+import { coverageOfBook, durableHeights, emptyState, NO_BLOCKS } from './StoreBook.js';
+import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
 
 /** Without completed plans, and with the schema version for what remains. */
 export function settled(book: StoreBook): StoreBook {
-  const missing = unfilled(book.plans, coverageOfBook(book), book.live.meta.firstHeight);
+  const { accounts, meta, published, open } = book;
+  const missing = unfilled(book.plans, coverageOfBook(book), meta.firstHeight);
   const plans = missing.length === book.plans.length ? book.plans : missing;
-  const { accounts, published, open, live } = book;
   const ranges = published.length + plans.length + open.length > 0;
-  const proofs = live.meta.schemaVersion === PROOFS_SCHEMA_VERSION;
+  const proofs = meta.schemaVersion === PROOFS_SCHEMA_VERSION;
   const schemaVersion = schemaVersionOf({ accounts: accounts !== undefined, ranges, proofs });
-  if (plans === book.plans && schemaVersion === live.meta.schemaVersion) return book;
-  return { ...book, plans, live: { ...live, meta: { ...live.meta, schemaVersion } } };
+  if (plans === book.plans && schemaVersion === meta.schemaVersion) return book;
+  return { ...book, plans, meta: { ...meta, schemaVersion } };
 }
 
 /** The plans with an uncovered height below the live range, which grows over the heights above it. */
@@ -33,17 +33,17 @@ function unfilled(
 }
 
 export function openAt({ open }: StoreBook, { from, to }: HeightRange): OpenState | undefined {
-  return open.find(({ record }) => record.from === from && record.to === to);
+  return open.find((range) => range.from === from && range.to === to);
 }
 
 /** Adds an open range, or replaces the one with the same first height. */
 export function withOpen(book: StoreBook, open: OpenState): StoreBook {
-  const others = book.open.filter(({ record }) => record.from !== open.record.from);
-  return { ...book, open: [...others, open].sort((left, right) => left.record.from - right.record.from) };
+  const all = [...withoutOpen(book, open.from).open, open];
+  return { ...book, open: all.sort((left, right) => left.from - right.from) };
 }
 
 export function withoutOpen(book: StoreBook, from: number): StoreBook {
-  return { ...book, open: book.open.filter(({ record }) => record.from !== from) };
+  return { ...book, open: book.open.filter((range) => range.from !== from) };
 }
 
 /** There are more only where nodes with and without proofs alternate: then heights between two of them count as well. */
@@ -55,58 +55,47 @@ export function withProofs(
   after: StoreBook,
   entries: readonly Pick<BlockEntry, 'block'>[],
 ): StoreBook {
-  const { meta } = after.live;
+  const { meta } = after;
   const heightsWith = (has: boolean): HeightRange[] =>
     rangesAt(entries.flatMap(({ block }) => ((block.proof !== undefined) === has ? [block.height] : [])));
   const [proven, added] = [heightsWith(true), heightsWith(false)];
   const isFirst = meta.schemaVersion !== PROOFS_SCHEMA_VERSION;
   if (isFirst ? proven.length === 0 : added.length + before.unproven.length === 0) return after;
   // Before the first proof in this store, nothing that is durable has any.
-  const lines = [before.live, ...before.open.map(({ line }) => line)];
-  const above = lines.flatMap((line) => rangesAt(line.above.keys()));
+  const above = [before, ...before.open].flatMap((run) => rangesAt(run.above.keys()));
   const old = isFirst ? [...durableHeights(before), ...above] : before.unproven;
   return {
     ...after,
-    live: isFirst ? { ...after.live, meta: { ...meta, schemaVersion: PROOFS_SCHEMA_VERSION } } : after.live,
+    meta: isFirst ? { ...meta, schemaVersion: PROOFS_SCHEMA_VERSION } : meta,
     unproven: atMost(MAX_UNPROVEN_RANGES, without(joined([...old, ...added]), proven)),
   };
 }
 
 /** The state of an open range as its line sees it. */
-export function stateOfOpen({ live }: StoreBook, { record, line }: OpenState): StoreState {
-  const sporks = bothSporks(live.meta.sporks, record.sporks);
-  return { ...line, meta: { ...live.meta, firstHeight: record.from, sporks } };
+export function stateOfOpen({ meta }: StoreBook, open: OpenState): StoreState {
+  const { above, from, latestBlock, next } = open;
+  const sporks = bothSporks(meta.sporks, open.sporks);
+  return { ...emptyState({ ...meta, firstHeight: from, sporks }, next), latestBlock, above };
 }
 
 /** The open range after a commit. */
-export function openAfter(book: StoreBook, { record }: OpenState, state: StoreState): OpenState {
-  const { latestIndexedHeight, latestBlock, above, damage } = state;
-  return {
-    record: {
-      ...record,
-      next: latestIndexedHeight + 1,
-      sporks: sporksBesides(book.live.meta.sporks, state.meta.sporks),
-    },
-    line: { latestIndexedHeight, latestBlock, above, damage },
-  };
-}
-
-/** The line of a range without durable blocks. */
-export function emptyLine(from: number): LineState {
-  return { latestIndexedHeight: from - 1, latestBlock: undefined, above: new Map(), damage: undefined };
+export function openAfter(book: StoreBook, open: OpenState, state: StoreState): OpenState {
+  const { above, latestBlock, latestIndexedHeight, meta } = state;
+  const sporks = sporksBesides(book.meta.sporks, meta.sporks);
+  return { ...open, next: latestIndexedHeight + 1, latestBlock, above, sporks };
 }
 
 /** An open range whose blocks are to be removed, and the range itself if `isDropped`. */
 export function emptied(record: OpenRecord, isDropped: boolean): OpenState {
   const { from } = record;
-  return { record: { ...record, next: from, keep: from - 1, isDropped }, line: emptyLine(from) };
+  return { ...record, ...NO_BLOCKS, next: from, keep: from - 1, isDropped };
 }
 
 /** A range that was not open before. Expected errors: `RangeTakenError`. */
 export function newRange(book: StoreBook, { from, to }: HeightRange): OpenState {
   const isRange = Number.isSafeInteger(from) && Number.isSafeInteger(to) && from >= 0 && to >= from;
   assert(isRange && to - from < MAX_RANGE_HEIGHTS, `${from} to ${to} is not a range`);
-  const { latestIndexedHeight, meta } = book.live;
+  const { latestIndexedHeight, meta } = book;
   // Another process may have rewound it.
   if (latestIndexedHeight < meta.firstHeight || to > latestIndexedHeight)
     throw new RangeTakenError(`height ${to} is not below the live range`);
@@ -114,11 +103,11 @@ export function newRange(book: StoreBook, { from, to }: HeightRange): OpenState 
   const overlaps = (other: HeightRange): boolean => overlap(other, range);
   if (coverageOfBook(book).some(overlaps))
     throw new RangeTakenError(`the range ${from} to ${to} is covered in part`);
-  if (book.open.some(({ record }) => overlaps(record)))
-    throw new RangeTakenError(`the range ${from} to ${to} overlaps an open one`);
+  if (book.open.some(overlaps)) throw new RangeTakenError(`the range ${from} to ${to} overlaps an open one`);
   if (book.open.length >= MAX_OPEN_RANGES)
     throw new RangeTakenError(`more than ${MAX_OPEN_RANGES} ranges would be open`);
-  return { record: newRecord(range, isLive(book.accounts)), line: emptyLine(from) };
+  const unset = { failures: 0, sporks: [], keep: undefined, isDropped: false };
+  return { from, to, next: from, hasAccounts: isLive(book.accounts), ...unset, ...NO_BLOCKS };
 }
 
 /**
@@ -133,13 +122,13 @@ export function withRangeChange(
   let after = wanted === undefined ? book : { ...book, plans: checked(wanted) };
   for (const { failures, reason, ...range } of failed) {
     const open = openAt(after, range) ?? newRange(after, range);
-    after = withOpen(after, { ...open, record: { ...open.record, failures, reason } });
+    after = withOpen(after, { ...open, failures, reason });
   }
   for (const { from, to } of dropped) {
     const open = openAt(after, { from, to });
     if (open === undefined) continue;
     const isDropped = !failed.some((other) => other.from === from && other.to === to);
-    after = withOpen(after, emptied(open.record, isDropped));
+    after = withOpen(after, emptied(open, isDropped));
   }
   return after === book ? book : settled(after);
 }
@@ -156,32 +145,25 @@ function checked(plans: readonly BackfillPlan[]): readonly BackfillPlan[] {
   return plans;
 }
 
-export function newRecord({ from, to }: HeightRange, hasAccounts: boolean): OpenRecord {
-  const unset = { failures: 0, reason: undefined, sporks: [], keep: undefined, isDropped: false };
-  return { from, to, next: from, hasAccounts, ...unset };
-}
-
 /** Later blocks of the range have no account entries. */
 export function withoutEntries(open: OpenState): OpenState {
-  const { record } = open;
-  return record.hasAccounts ? { ...open, record: { ...record, hasAccounts: false } } : open;
+  return open.hasAccounts ? { ...open, hasAccounts: false } : open;
 }
 
 /** A complete open range becomes covered, with its account entries, and part of the live range if it touches that. */
-export function withPublished(book: StoreBook, open: OpenState): StoreBook {
-  const { from, to } = open.record;
+export function withPublished(
+  book: StoreBook,
+  { from, to, hasAccounts, sporks }: Pick<OpenRecord, 'from' | 'to' | 'hasAccounts' | 'sporks'>,
+): StoreBook {
+  const { accounts, meta } = book;
   const published = joined([...book.published, { from, to }]);
-  const { meta } = book.live;
-  const sporks = bothSporks(meta.sporks, open.record.sporks);
   const last = published.at(-1);
   const touches = last?.to === meta.firstHeight - 1;
   const firstHeight = touches ? last.from : meta.firstHeight;
-  const live = { ...book.live, meta: { ...meta, firstHeight, sporks } };
-  const { accounts } = book;
   return settled({
     ...withoutOpen(book, from),
-    live,
-    accounts: accounts && open.record.hasAccounts ? joined([...accounts, { from, to }]) : accounts,
+    meta: { ...meta, firstHeight, sporks: bothSporks(meta.sporks, sporks) },
+    accounts: accounts && hasAccounts ? joined([...accounts, { from, to }]) : accounts,
     published: touches ? published.slice(0, -1) : published,
   });
 }

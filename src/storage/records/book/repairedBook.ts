@@ -1,11 +1,12 @@
 import { OperatorError } from '../../../runtime/index.js';
 import { MAX_PLANS, type BackfillPlan } from '../../port/RangeBook.js';
-import type { HeightRange } from '../../port/stored.js';
-import { atMost, contains, joined, rangeOf, rangesInWords, upTo, within, without } from '../heightRanges.js';
+import type { HeightRange, StoreMeta } from '../../port/stored.js';
+import { atMost, joined, rangeOf, rangesInWords, upTo, within, without } from '../heightRanges.js';
 import type { HeightRanges } from '../heightRanges.js';
 import { rewound } from '../accountCoverage.js';
-import { coverageOfBook, type OpenState, type StoreBook, type StoreState } from './StoreBook.js';
-import { emptyLine, settled } from './changeBook.js';
+import { coverageOfBook, emptyState, isCovered, liveRange } from './StoreBook.js';
+import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
+import { settled } from './changeBook.js';
 
 /** What remains of a store without its damaged heights. */
 export interface RepairedBook {
@@ -19,51 +20,41 @@ export interface RepairedBook {
  * above it are indexed again by following the head. `lastPlan`: plan ids up to this one are in use.
  */
 export function repairedBook(before: StoreBook, damaged: HeightRanges, lastPlan = 0): RepairedBook {
-  const { meta } = before.live;
+  const { accounts, latestIndexedHeight, meta } = before;
   const covered = coverageOfBook(before);
   const left = without(covered, damaged);
   const live = left.pop() ?? { from: meta.firstHeight, to: meta.firstHeight - 1 };
   const holes = without(upTo(covered, live.from - 1), left);
-  const open = before.open
-    .filter(({ record }) => record.to < live.from)
-    .map((each) => repairedOpen(each, damaged));
-  const isSameTop = live.to === before.live.latestIndexedHeight;
-  const accounts = before.accounts && (isSameTop ? before.accounts : rewound(before.accounts, live.to));
-  return {
-    book: settled({
-      live: isSameTop
-        ? { ...before.live, meta: { ...meta, firstHeight: live.from } }
-        : liveAt(before.live, live),
-      published: left,
-      plans: withHoles(before.plans, holes, lastPlan),
-      open,
-      accounts: accounts && without(accounts, upTo(damaged, live.to)),
-      unproven: before.unproven,
-    }),
-    holes,
-  };
+  const isSameTop = live.to === latestIndexedHeight;
+  const entered = accounts && (isSameTop ? accounts : rewound(accounts, live.to));
+  const book = settled({
+    ...before,
+    ...(isSameTop ? { meta: { ...meta, firstHeight: live.from } } : liveAt(meta, live)),
+    published: left,
+    plans: withHoles(before.plans, holes, lastPlan),
+    open: before.open.filter(({ to }) => to < live.from).map((each) => repairedOpen(each, damaged)),
+    accounts: entered && without(entered, upTo(damaged, live.to)),
+  });
+  return { book, holes };
 }
 
 /** Without the damaged heights below the watermark, which become planned holes; `undefined`: there is none. */
 export function healedBook(before: StoreBook, damaged: HeightRanges, lastPlan = 0): RepairedBook | undefined {
-  const below = upTo(damaged, before.live.latestIndexedHeight - 1);
+  const below = upTo(damaged, before.latestIndexedHeight - 1);
   const lost = coverageOfBook(before).flatMap((range) => within(below, range));
   return lost.length === 0 ? undefined : repairedBook(before, lost, lastPlan);
 }
 
 /** The live range when it is another one; the next load reads its blocks. What is kept reaches up to `kept`. */
-function liveAt({ meta }: StoreState, { from, to }: HeightRange, kept = to): StoreState {
+function liveAt(meta: StoreMeta, { from, to }: HeightRange, kept = to): StoreState {
   // A spork whose root is removed will be recorded again; the first one stays.
   const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= Math.max(kept, from));
-  return { ...emptyLine(to + 1), meta: { ...meta, firstHeight: from, sporks } };
+  return emptyState({ ...meta, firstHeight: from, sporks }, to + 1);
 }
 
 function repairedOpen(open: OpenState, damaged: HeightRanges): OpenState {
-  const { record, line } = open;
-  const { from, to, next } = record;
-  const lowest = within(damaged, { from, to })[0]?.from;
-  if (lowest === undefined) return open;
-  return { record: { ...record, next: Math.min(next, lowest), keep: undefined }, line };
+  const lowest = within(damaged, open)[0]?.from;
+  return lowest === undefined ? open : { ...open, next: Math.min(open.next, lowest), keep: undefined };
 }
 
 /** The heights that were damaged and are being filled again. */
@@ -100,10 +91,10 @@ function withHoles(
  * True for a height whose entries may stay: covered heights, heights of open ranges, and those above the watermark if it
  * is unchanged.
  */
-export function keeps(before: StoreBook, { live, ...book }: StoreBook, height: number): boolean {
-  if (height > live.latestIndexedHeight) return live.latestIndexedHeight === before.live.latestIndexedHeight;
-  const open = book.open.map(({ record }) => record);
-  return contains(coverageOfBook({ live, ...book }), height) || rangeOf(open, height) !== undefined;
+export function keeps(before: StoreBook, after: StoreBook, height: number): boolean {
+  const { latestIndexedHeight, open } = after;
+  if (height > latestIndexedHeight) return latestIndexedHeight === before.latestIndexedHeight;
+  return isCovered(after, height) || rangeOf(open, height) !== undefined;
 }
 
 /**
@@ -114,8 +105,7 @@ export function rewoundBook(
   book: StoreBook,
   height: number,
 ): { readonly after: StoreBook; readonly target: number } {
-  const { latestIndexedHeight, meta } = book.live;
-  const live = { from: meta.firstHeight, to: latestIndexedHeight };
+  const live = liveRange(book);
   const isHeight = Number.isSafeInteger(height);
   if (isHeight && (height >= live.from || (height === live.from - 1 && book.published.length === 0))) {
     const left = { from: live.from, to: Math.min(live.to, height) };
@@ -137,11 +127,11 @@ function withLive(
   published: StoreBook['published'],
   target: number,
 ): StoreBook {
-  const open = book.open.filter(({ record }) => record.to < range.from);
+  const open = book.open.filter(({ to }) => to < range.from);
   const isAbove = book.plans.some(({ to }) => to > target);
   const plans = isAbove ? upTo(book.plans, target) : book.plans;
-  const live = liveAt(book.live, range, target);
-  return { ...book, published, plans, open, live, unproven: upTo(book.unproven, target) };
+  const unproven = upTo(book.unproven, target);
+  return { ...book, ...liveAt(book.meta, range, target), published, plans, open, unproven };
 }
 
 /** Why a store with this coverage cannot be rewound to a height. */

@@ -1,7 +1,7 @@
 import { parseIdentifier } from '../../../flow/index.js';
 import { jsonIn } from '../../../runtime/index.js';
-import type { BackfillPlan } from '../../port/RangeBook.js';
-import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
+import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
+import type { SporkRecord, StoreMeta } from '../../port/stored.js';
 
 /** The fields of each record, and of what is in it, in the order in which they are written. */
 const SPORK_FIELDS = ['rootHeight', 'sporkId', 'rootParentId'];
@@ -30,10 +30,7 @@ export function decodeMeta(payload: Buffer, schemaVersion: number): StoreMeta | 
   return isWhole ? json : undefined;
 }
 
-export interface OpenRecord extends HeightRange {
-  readonly next: number;
-  readonly failures: number;
-  readonly reason: string | undefined;
+export interface OpenRecord extends OpenRange {
   /** Sporks first seen with a block of it, for the meta record once it is published. */
   readonly sporks: readonly SporkRecord[];
   /** All of its blocks have their account entries. */
@@ -68,8 +65,7 @@ export function decodeOpenRecord(from: number, payload: Buffer): OpenRecord | un
     isDropped: isFlag,
   });
   if (!isRecord || json.next < from || json.next > json.to) return undefined;
-  const { keep, reason } = json;
-  return { ...json, from, reason, keep: keep === undefined ? undefined : keep - 1 };
+  return { ...json, from, keep: json.keep === undefined ? undefined : json.keep - 1 };
 }
 
 export function encodePlans(plans: readonly BackfillPlan[]): Buffer {

@@ -1,38 +1,49 @@
 import { ok as assert } from 'node:assert/strict';
 import type { CommitBatch } from '../../port/RangeStore.js';
-import type { BlockHead, HeightRange, StoredBlock, StoreMeta } from '../../port/stored.js';
-import { blocksAbove, hasHeight, type StoreState } from '../book/StoreBook.js';
+import type { BlockHead, StoredBlock, StoreMeta } from '../../port/stored.js';
+import { stateOfOpen } from '../book/changeBook.js';
+import { blocksAbove, hasHeight } from '../book/StoreBook.js';
+import type { OpenState, StoreBook, StoreState } from '../book/StoreBook.js';
 import type { RecordReader } from './RecordReader.js';
 
-/** The reads of an open range that is being filled. */
+/** A run of an open range that is being filled: what the runs of all engines have in common. */
 export abstract class RangeReader {
-  readonly range: HeightRange;
+  /** As its last write has left it. */
+  range: OpenState;
+  /** The range is dropped, or another run has taken over. */
+  isEnded = false;
   readonly #below: BlockHead | undefined;
-  readonly #reader: RecordReader;
+  readonly #store: RecordReader & { readonly initialised: () => StoreBook };
 
-  /** `below`: the covered block below the range. `reader`: of the whole store. */
-  constructor(range: HeightRange, below: BlockHead | undefined, reader: RecordReader) {
+  /** `below`: the covered block below the range. `store`: the whole one. */
+  constructor(
+    range: OpenState,
+    below: BlockHead | undefined,
+    store: RecordReader & { readonly initialised: () => StoreBook },
+  ) {
     this.range = range;
     this.#below = below;
-    this.#reader = reader;
+    this.#store = store;
   }
 
-  abstract state(): StoreState;
+  state(): StoreState {
+    return stateOfOpen(this.#store.initialised(), this.range);
+  }
 
   meta(): StoreMeta {
     return this.state().meta;
   }
 
   latestIndexedHeight(): number {
-    return this.state().latestIndexedHeight;
+    return this.range.next - 1;
   }
 
   latestBlock(): BlockHead | undefined {
-    return this.state().latestBlock ?? this.#below;
+    return this.range.latestBlock ?? this.#below;
   }
 
   blocksAboveWatermark(): readonly BlockHead[] {
-    return blocksAbove(this.state());
+    return blocksAbove(this.range);
   }
 
   hasHeight(height: number): boolean {
@@ -40,8 +51,9 @@ export abstract class RangeReader {
   }
 
   blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    const isPassed = height >= this.range.from && height <= this.latestIndexedHeight();
-    return isPassed ? this.#reader.durableBlock(height) : this.#reader.blockByHeight(height);
+    const { from, next } = this.range;
+    const isPassed = height >= from && height < next;
+    return isPassed ? this.#store.durableBlock(height) : this.#store.blockByHeight(height);
   }
 
   /** `isWhole`: the batch completes the range. `isAtBorder`: it has the first or the last block. */

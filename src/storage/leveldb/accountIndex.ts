@@ -1,14 +1,13 @@
-import { ok as assert } from 'node:assert/strict';
 import { WireError } from '../../flow/index.js';
-import { locate, putAccounts, readAccountPage, type LocatedCollection } from '../accounts/accountEntries.js';
-import type { AccountCoverage, AccountIndex, AccountPage, AccountQuery } from '../port/AccountIndex.js';
+import { locate, putAccounts, type LocatedCollection } from '../accounts/accountEntries.js';
+import type { AccountCoverage } from '../port/AccountIndex.js';
 import type { HeightRange, StoreMeta } from '../port/stored.js';
 import { heightsOf, isLive, missingBelow, OPEN_END } from '../records/accountCoverage.js';
 import { collectionsIn, readWhole, type ReadBlock } from '../records/blocks/readBlocks.js';
 import { readOne, sealOne, single } from '../records/book/bookRecords.js';
+import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
 import { joined } from '../records/heightRanges.js';
-import type { RecordReader } from '../records/reading/RecordReader.js';
 import {
   agreesOnAccounts,
   Prefix,
@@ -22,61 +21,40 @@ import type { BookWriter } from './writing/BookWriter.js';
 /** Of a store without blocks, which gets the index with its first one. */
 const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
 
-/** The account index of an open store (docs/architecture.md, "The account index"); what it covers is in the book. */
-export class LevelAccountIndex implements AccountIndex {
-  readonly #queue: BookWriter;
-  readonly #tell: RecordReader['tell'];
-  readonly #isWanted: boolean;
+/** See `AccountReader`. `isWanted`: a store without blocks gets the index with its first one. */
+export function accountCoverageOf(
+  book: StoreBook | undefined,
+  isWanted: boolean,
+): AccountCoverage | undefined {
+  if (book === undefined) return isWanted ? NOTHING : undefined;
+  const { accounts = [], latestIndexedHeight: to, meta } = book;
+  const live = accounts.at(-1);
+  if (live === undefined || !isLive(accounts)) return undefined;
+  const from = Math.min(live.from, to + 1);
+  const missing = missingBelow(accounts, meta.firstHeight);
+  return { from, to, missingHeights: missing.reduce((sum, range) => sum + heightsOf(range), 0) };
+}
 
-  /** `isWanted`: a store without blocks gets the index with its first one. `tell`: see `RecordReader`. */
-  constructor(isWanted: boolean, queue: BookWriter, tell: RecordReader['tell']) {
-    this.#isWanted = isWanted;
-    this.#queue = queue;
-    this.#tell = tell;
-  }
-
-  coverage(): AccountCoverage | undefined {
-    const book = this.#queue.book();
-    if (book === undefined) return this.#isWanted ? NOTHING : undefined;
-    const { accounts = [] } = book;
-    const live = accounts.at(-1);
-    if (live === undefined || !isLive(accounts)) return undefined;
-    const { meta, latestIndexedHeight: to } = book.live;
-    const from = Math.min(live.from, to + 1);
-    const missing = missingBelow(accounts, meta.firstHeight);
-    return { from, to, missingHeights: missing.reduce((sum, range) => sum + heightsOf(range), 0) };
-  }
-
-  async page(query: AccountQuery): Promise<AccountPage> {
-    const coverage = this.coverage();
-    assert(coverage !== undefined, 'the account index is off');
-    const firstHeight = this.#queue.book()?.live.meta.firstHeight ?? 0;
-    return readAccountPage(this.#queue.database, query, { coverage, firstHeight });
-  }
-
-  async extend(): Promise<void> {
-    if (isLive(this.#queue.book()?.accounts)) await this.#tell(() => this.#extend());
-  }
-
-  /**
-   * Adds a step. Where the index has changed before it is written, because a range has joined or blocks are being removed,
-   * nothing of it counts, damage included: the next step begins with what there is then.
-   */
-  async #extend(): Promise<void> {
-    const queue = this.#queue;
-    const { accounts = [], live } = queue.initialised();
-    const hole = missingBelow(accounts, live.meta.firstHeight).at(-1);
-    if (hole === undefined) return;
-    try {
-      const { entries: put, from } = await highestEntries(queue.database, hole, live.latestIndexedHeight);
-      const next = joined([...accounts.slice(0, -1), { from, to: OPEN_END }]);
-      await queue.record('range', (book) => {
-        if (book.accounts !== accounts) return undefined;
-        return { after: { ...book, accounts: next }, put };
-      });
-    } catch (error) {
-      if (!isCorruption(error) || queue.initialised().accounts === accounts) throw error;
-    }
+/**
+ * Adds a step to the index (docs/architecture.md, "The account index"). Where the index has changed before it is written,
+ * because a range has joined or blocks are being removed, nothing of it counts, damage included: the next step begins with
+ * what there is then. Expected errors: `StorageError`.
+ */
+export async function extendAccounts(queue: BookWriter): Promise<void> {
+  const book = queue.book();
+  if (book?.accounts === undefined || !isLive(book.accounts)) return;
+  const { accounts, latestIndexedHeight, meta } = book;
+  const hole = missingBelow(accounts, meta.firstHeight).at(-1);
+  if (hole === undefined) return;
+  try {
+    const { entries: put, from } = await highestEntries(queue.database, hole, latestIndexedHeight);
+    const next = joined([...accounts.slice(0, -1), { from, to: OPEN_END }]);
+    await queue.record('range', (now) => {
+      if (now.accounts !== accounts) return undefined;
+      return { after: { ...now, accounts: next }, put };
+    });
+  } catch (error) {
+    if (!isCorruption(error) || queue.initialised().accounts === accounts) throw error;
   }
 }
 
@@ -123,11 +101,11 @@ export async function forgetAccounts(database: Database, meta: StoreMeta) {
   first.put(...sealOne(single.coverage, []));
   await first.write();
   let entries = 0;
-  for await (const keys of database.keyPages(prefixRange(Prefix.account))) {
+  for await (const page of database.pages(prefixRange(Prefix.account))) {
     using batch = database.batch();
-    for (const key of keys) batch.del(key);
+    for (const [key] of page) batch.del(key);
     await batch.write();
-    entries += keys.length;
+    entries += page.length;
   }
   const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
   const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };

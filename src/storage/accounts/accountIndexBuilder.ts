@@ -11,7 +11,7 @@ const MIN_REST_MS = 1;
 /** Between two log lines. */
 const REPORT_EVERY_MS = 10_000;
 
-interface AccountIndexProgress {
+interface Progress {
   /** `stopped`: a stored block is damaged, and the index cannot get past it. */
   readonly state: 'off' | 'building' | 'stopped' | 'complete';
   /** `undefined`: off. */
@@ -19,71 +19,54 @@ interface AccountIndexProgress {
 }
 
 /** Builds the missing part of the account index from the store alone, newest first. */
-export class AccountIndexBuilder {
-  readonly #deps: ConstructorParameters<typeof AccountIndexBuilder>[0];
-  #isStopped = false;
-
-  constructor(dependencies: {
-    readonly accounts: AccountIndex;
-    readonly clock: Clock;
-    readonly logger: Logger;
-    /** Default: there is always room. */
-    readonly room?: WriteRoom | undefined;
-  }) {
-    this.#deps = dependencies;
-  }
-
-  progress(): AccountIndexProgress {
-    const coverage = this.#deps.accounts.coverage();
+export function accountIndexBuilder(dependencies: {
+  readonly accounts: AccountIndex;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Default: there is always room. */
+  readonly room?: WriteRoom | undefined;
+}) {
+  const { accounts, clock, logger, room } = dependencies;
+  let isStopped = false;
+  const progress = (): Progress => {
+    const coverage = accounts.coverage();
     if (coverage === undefined) return { state: 'off', coverage };
     if (coverage.missingHeights === 0) return { state: 'complete', coverage };
-    return { state: this.#isStopped ? 'stopped' : 'building', coverage };
-  }
-
+    return { state: isStopped ? 'stopped' : 'building', coverage };
+  };
+  const isBuilding = (): boolean => progress().state === 'building';
+  const tell = (message: string): void => {
+    const { coverage } = progress();
+    logger.info({ coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights }, message);
+  };
   /**
    * Resolves when the index is complete, or cannot be built further. Expected errors: `StorageError`, but not for damage,
    * which reads report as well; the signal's abort reason.
    */
-  async run(signal: AbortSignal): Promise<void> {
-    const { clock, room } = this.#deps;
+  const run = async (signal: AbortSignal): Promise<void> => {
     // What was damaged may have been healed.
-    this.#isStopped = false;
-    if (!this.#isBuilding()) return;
-    this.#log('building the account index');
+    isStopped = false;
+    if (!isBuilding()) return;
+    tell('building the account index');
     let reportedAtMs = clock.monotonic();
-    while (this.#isBuilding()) {
+    while (isBuilding()) {
       await room?.whenRoom(signal);
       const startedAtMs = clock.monotonic();
-      await this.#step();
+      await accounts.extend().catch((error: unknown) => {
+        // Damage must not stop the daemon here: reads report it too.
+        if (!isCorruption(error)) throw error;
+        isStopped = true;
+        logger.error({ kind: error.kind, error }, 'the account index cannot be built further');
+      });
       const nowMs = clock.monotonic();
       if (nowMs - reportedAtMs >= REPORT_EVERY_MS) {
         reportedAtMs = nowMs;
-        this.#log('building the account index');
+        tell('building the account index');
       }
       const restMs = (nowMs - startedAtMs) * (1 / BUILD_SHARE - 1);
       await sleep(clock, Math.max(MIN_REST_MS, restMs), signal);
     }
-    if (this.progress().state === 'complete') this.#log('the account index is complete');
-  }
-
-  async #step(): Promise<void> {
-    try {
-      await this.#deps.accounts.extend();
-    } catch (error) {
-      // Damage must not stop the daemon here: reads report it too.
-      if (!isCorruption(error)) throw error;
-      this.#isStopped = true;
-      this.#deps.logger.error({ kind: error.kind, error }, 'the account index cannot be built further');
-    }
-  }
-
-  #isBuilding(): boolean {
-    return this.progress().state === 'building';
-  }
-
-  #log(message: string): void {
-    const { coverage } = this.progress();
-    const fields = { coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights };
-    this.#deps.logger.info(fields, message);
-  }
+    if (progress().state === 'complete') tell('the account index is complete');
+  };
+  return { progress, run };
 }
