@@ -58,7 +58,7 @@ export function reflection(
   };
   return SERVICES.map((service) => [
     `/${service}/ServerReflectionInfo`,
-    { kind: 'duplex', answer, cost: 'cheap' },
+    { type: 'bidi', handler: answer, cost: 'cheap' },
   ]);
 }
 
