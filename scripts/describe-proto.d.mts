@@ -1,7 +1,7 @@
 /** One interface file; see describe-proto.mjs. */
 export interface DescribedFile {
   readonly name: string;
-  readonly imports: readonly string[];
+  readonly needs: readonly string[];
   readonly services: readonly string[];
   readonly symbols: readonly string[];
   readonly encoded: string;

@@ -13,8 +13,8 @@ const protoRoot = join(folder, 'proto');
 const TIMESTAMP = 'google/protobuf/timestamp.proto';
 
 /**
- * Describes every file under `proto/`, and the well-known one that they import, as a compiler would: its name and imports, the full
- * names of its services, those of everything in it (services and their methods, messages and their fields, enums and their values),
+ * Describes every file under `proto/`, and the well-known one that they import, as a compiler would: its name, the names of the
+ * files that a client needs for it (its own, then all that these import), the full names of its services, those of everything in it (services and their methods, messages and their fields, enums and their values),
  * and its `google.protobuf.FileDescriptorProto` in base64. The parser's own descriptors are unusable: they lack imports and JSON
  * names, use short type names, misname map entries, and merge all files of a package.
  */
@@ -33,12 +33,15 @@ export function describeProto() {
   root.addJSON(common.get(TIMESTAMP).nested);
   root.resolveAll();
   const timestamp = { name: TIMESTAMP, inPackage: 'google.protobuf', imports: [], from: null };
-  return [...files, timestamp].map((file) => {
+  const all = [...files, timestamp];
+  return all.map((file) => {
     const { nestedArray } = root.lookup(file.inPackage);
-    return describe(
-      file,
-      nestedArray.filter(({ filename }) => (filename ?? null) === file.from),
-    );
+    const needs = new Set([file.name]);
+    for (const name of needs) {
+      for (const imported of all.find((each) => each.name === name).imports) needs.add(imported);
+    }
+    const objects = nestedArray.filter(({ filename }) => (filename ?? null) === file.from);
+    return { needs: [...needs], ...describe(file, objects) };
   });
 }
 
@@ -131,7 +134,6 @@ function describe({ name, imports, inPackage }, objects) {
   });
   return {
     name,
-    imports,
     services: services.map(({ fullName }) => fullName.slice(1)),
     symbols,
     encoded: Buffer.from(FileDescriptorProto.encode(file).finish()).toString('base64'),

@@ -142,7 +142,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_519,
-  'src/api': 9_793,
+  'src/api': 9_660,
   'src/app': 6_993,
   'src/cli': 4_224,
   'src/collections': 3_716,

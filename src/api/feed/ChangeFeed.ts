@@ -6,15 +6,7 @@ import { IndexView } from '../view/IndexView.js';
 import { isProven, provenOnly, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { cursorAt, followerKinds } from './following.js';
-import type {
-  Cursor,
-  FeedSink,
-  Following,
-  GivenBlock,
-  ProvenBlock,
-  RewindEvent,
-  StartPoint,
-} from './following.js';
+import type { Cursor, FeedSink, Following, GivenBlock, ProvenBlock, StartPoint } from './following.js';
 import { recentBodies, recentHeights } from './recentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
@@ -37,21 +29,14 @@ interface Sending {
   readonly send: (taken: () => void) => void;
 }
 
-interface Follower extends Required<Pick<Following, 'kind' | 'until' | 'waits'>> {
-  /** The last height that is wanted. */
-  readonly to: number;
-  /** Reads the next event, from `next` on. */
-  readonly read: (follower: Follower) => Promise<Sending>;
-  readonly end: FeedSink['end'];
-  next: number;
-  rewind: RewindEvent | undefined;
-  last: GivenBlock | undefined;
-  /** The store was rewound: `last` is to be compared with what is indexed now. */
-  isDoubted: boolean;
-  /** `queued`: its next event, or the comparison, waits to be read. */
-  state: 'waiting' | 'queued' | 'sending';
+type ReadNext = (at: Cursor) => Promise<Sending>;
+
+/** A follower, beside what its own loop knows of it. */
+interface Follower extends Pick<Following, 'kind'>, Pick<FeedSink, 'end'> {
+  /** Ends its wait for something to send. */
+  wake: () => void;
   /** Checks that found its event untaken: while the process stands still, there are none, and nobody can take anything. */
-  untaken: number;
+  untaken: number | undefined;
 }
 
 interface ChangeFeedDependencies {
@@ -77,9 +62,9 @@ export class ChangeFeed {
   /** Of the reader, at the last `notify`. */
   #rewinds: number;
   readonly #followers = new Set<Follower>();
-  /** Followers whose next event is to be read, first come, first served; each at most once. */
-  readonly #queue: Follower[] = [];
-  #running: Promise<void> | undefined;
+  /** The last turn of a follower: they take them one after another, first come, first served. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #turns = 0;
   #timer: Timer | undefined;
   #closed = false;
 
@@ -120,10 +105,12 @@ export class ChangeFeed {
    */
   follow(following: Following, sink: FeedSink): () => void {
     const { until } = following;
-    const read = async ({ next, rewind }: Follower): Promise<Sending> => {
+    const read: ReadNext = async ({ next, rewind }) => {
       if (rewind !== undefined) return { blocks: [], send: (taken) => sink.send(rewind, taken) };
       const stored = await this.#blocks.get(next);
-      this.#readAhead(next, until);
+      // Read the next ones while this is sent, a group at a time.
+      const last = rangeWith(next, this.#rangeOf(until))?.to ?? next;
+      if (next % READ_AHEAD === 0) this.#blocks.prepare(next + 1, Math.min(last, next + READ_AHEAD));
       const range = this.#dependencies.status.range();
       const isSealed = next <= (range.sealed ?? -1);
       const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
@@ -132,22 +119,13 @@ export class ChangeFeed {
     return this.#add(following, read, (reason) => sink.end(reason));
   }
 
-  /** Reads what the follower will want next into the cache, a group at a time. */
-  #readAhead(height: number, until: Following['until']): void {
-    if (height % READ_AHEAD !== 0) return;
-    const last = rangeWith(height, this.#rangeOf(until))?.to ?? height;
-    for (let next = height + 1; next <= Math.min(last, height + READ_AHEAD); next += 1) {
-      // The `get` of whoever wants it reports an error.
-      this.#blocks.get(next).catch(() => undefined);
-    }
-  }
-
   /**
    * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights. Such a stream never rewinds, so
    * its `from` must not either.
    */
   followBodies(following: Following, sink: FeedSink<readonly ProvenBlock[]>): () => void {
-    const read = async ({ next, to, until }: Follower): Promise<Sending> => {
+    const { to = Infinity, until } = following;
+    const read: ReadNext = async ({ next }) => {
       const range = this.#dependencies.status.range();
       const last = Math.min(to, rangeWith(next, this.#rangeOf(until))?.to ?? next);
       const blocks = (await this.#bodies.read(next, last)).map((whole) => ({
@@ -161,68 +139,101 @@ export class ChangeFeed {
     return this.#add(following, read, (reason) => sink.end(reason));
   }
 
-  #add(following: Following, read: Follower['read'], end: Follower['end']): () => void {
+  #add(following: Following, read: ReadNext, end: Follower['end']): () => void {
     if (this.#closed) throw stopping();
     if (this.#followers.size >= MAX_FOLLOWERS)
       throw busy(`at most ${MAX_FOLLOWERS} callers may follow the index at once`);
-    const { from, kind, until, to = Infinity, waits = false } = following;
-    const follower: Follower = {
-      ...from,
-      kind,
-      until,
-      to,
-      waits,
-      read,
-      end,
-      state: 'waiting',
-      untaken: 0,
-      isDoubted: false,
-    };
+    const { kind } = following;
+    const follower: Follower = { kind, end, wake: () => undefined, untaken: undefined };
     this.#followers.add(follower);
-    this.#dependencies.metrics.feedFollowers.inc({ kind: follower.kind });
+    this.#dependencies.metrics.feedFollowers.inc({ kind });
     if (this.#followers.size === 1) {
       this.#timer = every(this.#clock, LOOK_EVERY_MS, () => this.#cutLate());
     }
-    this.#enqueue(follower);
+    void this.#lead(follower, following, read);
     return () => this.#remove(follower);
   }
 
   /** The watermark or the sealed head may have moved. Cheap, and never throws. */
   notify(): void {
-    const rewinds = this.#dependencies.reader.rewinds();
-    const isRewound = rewinds !== this.#rewinds;
-    this.#rewinds = rewinds;
-    for (const follower of this.#followers) {
-      follower.isDoubted ||= isRewound;
-      this.#enqueue(follower);
-    }
+    this.#rewinds = this.#dependencies.reader.rewinds();
+    for (const { wake } of this.#followers) wake();
   }
 
   /** Ends every stream with `stopping`, and waits for the read in progress. Idempotent. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const follower of [...this.#followers]) this.#end(follower, stopping());
-    await this.#running;
+    await this.#turn.catch(() => undefined);
   }
 
-  #enqueue(follower: Follower): void {
-    if (follower.state !== 'waiting' || !this.#hasNext(follower)) return;
-    follower.state = 'queued';
-    this.#queue.push(follower);
-    this.#running ??= this.#run();
+  /** Sends to a follower, until it has all that it wants, or leaves. */
+  async #lead(follower: Follower, { from, to = Infinity, until, waits = false }: Following, read: ReadNext) {
+    let at = from;
+    /** When the store was rewound since, the last block is to be compared with what is indexed now. */
+    let rewinds = this.#rewinds;
+    let taken = Promise.resolve();
+    const isHere = (): boolean => this.#followers.has(follower);
+    const hasNext = (): boolean =>
+      rewinds !== this.#rewinds || at.rewind !== undefined || this.#isReadable(at.next, until, waits);
+    /** False: nothing was sent, because it has left, or the store was rewound. */
+    const sendNext = async (): Promise<boolean> => {
+      this.#turns += 1;
+      if (this.#turns % EVENTS_PER_BURST === 0) await sleep(this.#clock, 0);
+      if (!isHere()) return false;
+      if (rewinds !== this.#rewinds) {
+        rewinds = this.#rewinds;
+        if (at.last !== undefined) await this.#assertIndexed(at.last);
+        return false;
+      }
+      // Otherwise the height above the hole would look like the next one.
+      if (at.rewind === undefined && this.#isMissing(at.next, until))
+        throw holeAt(at.next, this.#rangeOf(until));
+      const { blocks, send } = await read(at);
+      await this.#assertContinued(at.last, blocks);
+      if (rewinds !== this.#rewinds || !isHere()) return false;
+      const newest = blocks.at(-1);
+      const last = newest === undefined ? at.last : { height: newest.height, id: newest.id };
+      at = { next: at.next + blocks.length, rewind: undefined, last };
+      follower.untaken = 0;
+      taken = new Promise(send);
+      return true;
+    };
+
+    // Nothing is sent before `follow` has returned.
+    await Promise.resolve();
+    try {
+      while (isHere()) {
+        if (!hasNext()) {
+          await new Promise<void>((resolve) => (follower.wake = resolve));
+          continue;
+        }
+        const turn = this.#turn.then(sendNext, sendNext);
+        this.#turn = turn;
+        if (await turn) {
+          await taken;
+          follower.untaken = undefined;
+          if (!isHere()) return;
+          this.#dependencies.metrics.feedEvents.inc({ kind: follower.kind });
+          if (at.next > to) this.#end(follower);
+        }
+      }
+    } catch (error) {
+      // Errors after close are expected.
+      if (!this.#closed) this.#end(follower, error);
+    }
   }
 
-  #hasNext({ isDoubted, rewind, next, until, waits }: Follower): boolean {
-    if (isDoubted || rewind !== undefined) return true;
+  #isReadable(height: number, until: Following['until'], waits: boolean): boolean {
     const { latestIndexed, sealed } = this.#rangeOf(until);
     const indexed = latestIndexed ?? -1;
-    const isReached = next <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
-    return isReached && (!waits || !this.#isMissing({ next, until }));
+    const isReached = height <= (until === 'sealed' ? Math.min(indexed, sealed ?? -1) : indexed);
+    return isReached && (!waits || !this.#isMissing(height, until));
   }
 
   /** In a hole of the coverage. */
-  #isMissing({ next, until }: Pick<Follower, 'next' | 'until'>): boolean {
-    return rangeWith(next, this.#rangeOf(until)) === undefined;
+  #isMissing(height: number, until: Following['until']): boolean {
+    return rangeWith(height, this.#rangeOf(until)) === undefined;
   }
 
   #rangeOf(until: Following['until']): IndexedRange {
@@ -230,65 +241,11 @@ export class ChangeFeed {
     return until === 'proven' ? provenOnly(range) : range;
   }
 
-  async #run(): Promise<void> {
-    // Nothing is sent before `follow` has returned.
-    await Promise.resolve();
-    for (let sent = 1; this.#queue.length > 0; sent += 1) {
-      if (sent % EVENTS_PER_BURST === 0) await sleep(this.#clock, 0);
-      const follower = this.#queue.shift();
-      if (follower === undefined || !this.#followers.has(follower)) continue;
-      try {
-        await this.#serve(follower);
-      } catch (error) {
-        // Errors after close are expected.
-        if (!this.#closed) this.#end(follower, error);
-      }
-    }
-    this.#running = undefined;
-  }
-
-  async #serve(follower: Follower): Promise<void> {
-    if (follower.isDoubted) {
-      follower.isDoubted = false;
-      if (follower.last !== undefined) await this.#assertIndexed(follower.last);
-    } else if (await this.#sendNext(follower)) return;
-    follower.state = 'waiting';
-    this.#enqueue(follower);
-  }
-
-  /** False: the store was rewound meanwhile, and nothing was sent. */
-  async #sendNext(follower: Follower): Promise<boolean> {
-    // Otherwise the height above the hole would look like the next one.
-    if (follower.rewind === undefined && this.#isMissing(follower))
-      throw holeAt(follower.next, this.#rangeOf(follower.until));
-    const { blocks, send } = await follower.read(follower);
-    await this.#assertContinued(follower, blocks);
-    if (follower.isDoubted) return false;
-    // It may have left in the meantime.
-    if (!this.#followers.has(follower)) return true;
-    follower.rewind = undefined;
-    follower.next += blocks.length;
-    const newest = blocks.at(-1);
-    if (newest !== undefined) follower.last = { height: newest.height, id: newest.id };
-    follower.state = 'sending';
-    follower.untaken = 0;
-    let isTaken = false;
-    send(() => {
-      if (isTaken || !this.#followers.has(follower)) return;
-      isTaken = true;
-      this.#dependencies.metrics.feedEvents.inc({ kind: follower.kind });
-      follower.state = 'waiting';
-      if (follower.next > follower.to) this.#end(follower);
-      else this.#enqueue(follower);
-    });
-    return true;
-  }
-
   /**
    * The blocks of one chain, also where another process has rewound the store and this one has not heard of it yet. The
    * root block of a spork need not link to the block below. Expected errors: ApiError (rewound), `StorageError`.
    */
-  async #assertContinued({ last }: Follower, blocks: readonly BlockHead[]): Promise<void> {
+  async #assertContinued(last: GivenBlock | undefined, blocks: readonly BlockHead[]): Promise<void> {
     let below = last;
     for (const block of blocks) {
       if (below?.height === block.height - 1 && below.id !== block.parentId) {
@@ -320,7 +277,7 @@ export class ChangeFeed {
 
   #cutLate(): void {
     for (const follower of [...this.#followers]) {
-      if (follower.state !== 'sending') continue;
+      if (follower.untaken === undefined) continue;
       follower.untaken += 1;
       if (follower.untaken <= SEND_LIMIT_MS / LOOK_EVERY_MS) continue;
       this.#dependencies.metrics.feedFollowersCut.inc({ kind: follower.kind });

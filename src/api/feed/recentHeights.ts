@@ -44,17 +44,23 @@ export function recentHeights<T>(
     entry.value.then(keep, () => isWanted() && forget(height));
     return entry.value;
   };
+  /** Expected errors: those of `read`; ApiError (rewound). */
+  const get = (height: number): Promise<T> => {
+    const now = reader.rewinds();
+    if (now !== rewinds) {
+      recent.clear();
+      size = 0;
+    }
+    rewinds = now;
+    return recent.get(height)?.value ?? begin(height);
+  };
   return {
     forget,
-    /** Expected errors: those of `read`; ApiError (rewound). */
-    get: (height: number): Promise<T> => {
-      const now = reader.rewinds();
-      if (now !== rewinds) {
-        recent.clear();
-        size = 0;
-      }
-      rewinds = now;
-      return recent.get(height)?.value ?? begin(height);
+    get,
+    /** Reads ahead what will be asked for. */
+    prepare: (from: number, to: number): void => {
+      // Whoever asks for it reports an error.
+      for (let height = from; height <= to; height += 1) get(height).catch(() => undefined);
     },
   };
 }
@@ -81,11 +87,10 @@ export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>
     if (block !== undefined) blockBytes.observe(bytesOf(block));
     return block;
   });
-  /** Reads as many blocks as are expected to fit into one event. */
-  const some = (from: number, to: number): Promise<readonly WholeBlock[]> => {
+  /** The last height of those that are expected to fit into one event. */
+  const lastOf = (from: number, to: number): number => {
     const expected = Math.floor(EVENT_BYTES / (blockBytes.value ?? EVENT_BYTES));
-    const count = Math.min(to - from + 1, Math.max(1, Math.min(expected, EVENT_HEIGHTS)));
-    return Promise.all(Array.from({ length: count }, (_, index) => blocks.get(from + index)));
+    return Math.min(to, from + Math.max(1, Math.min(expected, EVENT_HEIGHTS)) - 1);
   };
   return {
     /**
@@ -93,7 +98,8 @@ export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>
      * errors: `StorageError`; ApiError (rewound).
      */
     read: async (from: number, to: number): Promise<readonly WholeBlock[]> => {
-      const found = await some(from, to);
+      const length = lastOf(from, to) - from + 1;
+      const found = await Promise.all(Array.from({ length }, (_, index) => blocks.get(from + index)));
       let bytes = 0;
       const tooMany = found.findIndex((block) => (bytes += bytesOf(block)) > EVENT_BYTES);
       const fitting = tooMany === -1 ? found : found.slice(0, Math.max(1, tooMany));
@@ -101,10 +107,7 @@ export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>
       return fitting;
     },
     /** Reads ahead what the next `read` will ask for. */
-    prepare: (from: number, to: number): void => {
-      // The `read` reports an error.
-      if (from <= to) some(from, to).catch(() => undefined);
-    },
+    prepare: (from: number, to: number): void => blocks.prepare(from, lastOf(from, to)),
   };
 }
 

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server as TcpServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { Server, ServerCredentials, status, type Metadata, type ServerWritableStream } from '@grpc/grpc-js';
+import { Server, ServerCredentials, status, type ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep, type Clock } from '../../runtime/index.js';
@@ -16,7 +16,6 @@ import type { DuplexCall } from './calls/calls.js';
 import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES, type GrpcForwarding } from './grpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
-import { register } from './handlers.js';
 import { healthService } from './health.js';
 import { refusalOf, type CallRefusal } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
@@ -88,7 +87,8 @@ export class GrpcApiServer extends ListeningServer {
     server.on(secrets?.tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
       if (!socket.destroyed) injector.injectConnection(socket);
     });
-    register(this.#grpc, calls, this);
+    const asItIs = (message: Buffer): Buffer => message;
+    for (const [path, { handler, type }] of calls) this.#grpc.register(path, handler, asItIs, asItIs, type);
   }
 
   override close(): Promise<void> {
@@ -116,11 +116,6 @@ export class GrpcApiServer extends ListeningServer {
     this.accepted.refuseAll(stopping());
     // Let the final statuses leave first.
     await sleep(this.#clock, 0);
-  }
-
-  /** The forwarding for a call with these metadata, if it may use it. */
-  forwardingFor(metadata: Metadata): GrpcForwarding | undefined {
-    return this.guard.mayForward(metadata) ? this.forwarding : undefined;
   }
 
   /** Ends a stream from our side. One whose caller takes not even that is cut with its connection. */

@@ -27,10 +27,9 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
     return limiter.refusal(address);
   };
   return ({ path }, call) => {
-    const { kind, cost } = calls.get(path) ?? { kind: 'duplex', cost: 'cheap' };
-    const isForwarded = kind === 'forwarded';
+    const { type, cost, isForwarded = false } = calls.get(path) ?? { type: 'bidi', cost: 'cheap' };
     /** It has no time limit. */
-    const isLasting = kind === 'stream' || (isForwarded && isStream(path));
+    const isLasting = type === 'serverStream' || (isForwarded && isStream(path));
     const over = countRequest(path, { isLasting });
     const refuse = (error: ApiError): void => {
       const refusal = refusalOf(error);

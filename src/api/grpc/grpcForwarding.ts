@@ -189,9 +189,9 @@ export function grpcForwarding(
   });
 
   return {
-    /** True when a node may be able to serve a call that ended this way. */
-    takes: (path: string, error: unknown): error is ApiError =>
-      path.startsWith(OF_FLOW) && isElsewhere(error),
+    /** True when a node may be asked for what the index refused with this error. */
+    takes: (call: ForwardedCall['call'], error: unknown): error is ApiError =>
+      server.guard.mayForward(call.metadata) && call.getPath().startsWith(OF_FLOW) && isElsewhere(error),
 
     /** A call that the index does not serve. */
     serve: (call: DuplexCall): void => {

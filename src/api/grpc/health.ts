@@ -4,7 +4,6 @@ import type { FeedSink } from '../feed/following.js';
 import { ApiError, busy, stopping } from '../view/ApiError.js';
 import type { StreamCall, UnaryCall } from './calls/calls.js';
 
-const HEALTH = '/grpc.health.v1.Health';
 const MAX_WATCHERS = 200;
 
 const SERVING = 1;
@@ -55,10 +54,8 @@ export function healthService(
     return () => void watchers.delete(watcher);
   };
   return {
-    calls: [
-      [`${HEALTH}/Check`, { kind: 'unary', respond: check, cost: 'open' }],
-      [`${HEALTH}/Watch`, { kind: 'stream', begin: watch, cost: 'open' }],
-    ] as const,
+    check,
+    watch,
     /** Reports a change to the watchers. Call it about every second: what a watcher did not take is sent again. */
     notify,
     /** Ends every stream. */

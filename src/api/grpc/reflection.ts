@@ -19,8 +19,8 @@ const RESPONSE = { host: 1, request: 2, files: 4, extensions: 5, services: 6, er
 /** One file of the interface, as the build describes it (`scripts/describe-proto.mjs`). */
 interface DescribedFile {
   readonly name: string;
-  /** Names of the files that it imports. */
-  readonly imports: readonly string[];
+  /** Names of the files that a client needs for it: its own, then all that these import. */
+  readonly needs: readonly string[];
   /** Full names of its services. */
   readonly services: readonly string[];
   /** Full names of everything in it. */
@@ -58,23 +58,27 @@ export function reflection(
   };
   return SERVICES.map((service) => [
     `/${service}/ServerReflectionInfo`,
-    { kind: 'duplex', answer, cost: 'cheap' },
+    { type: 'bidi', handler: answer, cost: 'cheap' },
   ]);
 }
 
 /** Expected errors: ApiError (bad_request). "Not found" is a response that does not end the call. */
-function responseTo(request: Buffer, described: DescribedFiles): Buffer {
+function responseTo(request: Buffer, { byName, bySymbol, services }: DescribedFiles): Buffer {
   const requested = fieldsOf(request);
-  const { byName, bySymbol, services } = described;
-  const response = new WireWriter()
-    .text(RESPONSE.host, requested.text(REQUEST.host))
-    .element(RESPONSE.request, request);
+  const respond = (kind: number, content: Buffer): Buffer =>
+    new WireWriter()
+      .text(RESPONSE.host, requested.text(REQUEST.host))
+      .element(RESPONSE.request, request)
+      .element(kind, content)
+      .finish();
+  const refuse = (code: status, message: string): Buffer =>
+    respond(RESPONSE.error, new WireWriter().number(1, code).text(2, message).finish());
   const filesOf = (file: DescribedFile | undefined, what: string): Buffer => {
-    if (file === undefined) return error(response, status.NOT_FOUND, `there is no ${what} here`);
-    const files = withImports(file, byName).map(({ encoded }) => Buffer.from(encoded, 'base64'));
-    return response.element(RESPONSE.files, new WireWriter().elements(1, files).finish()).finish();
+    if (file === undefined) return refuse(status.NOT_FOUND, `there is no ${what} here`);
+    const files = file.needs.map((name) => Buffer.from(byName.get(name)?.encoded ?? '', 'base64'));
+    return respond(RESPONSE.files, new WireWriter().elements(1, files).finish());
   };
-  if (requested.has(REQUEST.services)) return response.element(RESPONSE.services, services).finish();
+  if (requested.has(REQUEST.services)) return respond(RESPONSE.services, services);
   if (requested.has(REQUEST.file)) {
     const name = requested.text(REQUEST.file);
     return filesOf(byName.get(name), `file ${quoted(name)}`);
@@ -84,33 +88,10 @@ function responseTo(request: Buffer, described: DescribedFiles): Buffer {
     return filesOf(bySymbol.get(name), `symbol ${quoted(name)}`);
   }
   const type = requested.text(REQUEST.extensionsOf);
-  if (bySymbol.has(type)) {
-    return response.element(RESPONSE.extensions, new WireWriter().text(1, type).finish()).finish();
-  }
+  if (bySymbol.has(type)) return respond(RESPONSE.extensions, new WireWriter().text(1, type).finish());
   if (requested.has(REQUEST.extensionsOf)) return filesOf(undefined, `type ${quoted(type)}`);
   if (requested.has(REQUEST.extension)) return filesOf(undefined, 'such extension');
-  return error(response, status.INVALID_ARGUMENT, 'unknown kind of request');
-}
-
-/** The file first, then everything it imports, each once. */
-function withImports(
-  file: DescribedFile,
-  byName: ReadonlyMap<string, DescribedFile>,
-): readonly DescribedFile[] {
-  const found = new Set([file]);
-  for (const { imports } of found) {
-    for (const name of imports) {
-      const imported = byName.get(name);
-      if (imported !== undefined) found.add(imported);
-    }
-  }
-  return [...found];
-}
-
-function error(response: WireWriter, code: status, message: string): Buffer {
-  return response
-    .element(RESPONSE.error, new WireWriter().number(1, code).text(2, message).finish())
-    .finish();
+  return refuse(status.INVALID_ARGUMENT, 'unknown kind of request');
 }
 
 type DescribedFiles = ReturnType<typeof describedFiles>;

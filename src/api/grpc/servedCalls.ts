@@ -1,9 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
 import { packageRoot } from '../../runtime/index.js';
+import { whenTaken } from '../feed/following.js';
+import type { Cost } from '../guard/TokenGuard.js';
+import type { Held } from '../limits/heldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
-import type { ServedCall, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
+import { fieldsOf } from './calls/calls.js';
+import type { DuplexCall, ServedCall, ServedCalls, StreamCall, UnaryCall } from './calls/calls.js';
 import { feedCalls } from './calls/feedCalls.js';
 import type { GrpcApiServer, GrpcApiServerDependencies, GrpcApiServerOptions } from './GrpcApiServer.js';
 import { reflection } from './reflection.js';
@@ -16,6 +21,7 @@ const FLOW_SERVICES = [
   [ACCESS_API, 'flow/access/access.proto'],
   [EXECUTION_DATA_API, 'flow/executiondata/executiondata.proto'],
 ] as const;
+const HEALTH = '/grpc.health.v1.Health';
 /** Our own service. */
 const INDEX_API = 'flow_collection_indexer.v1.IndexAPI';
 /** The services over the index: Flow's, and our own. */
@@ -46,32 +52,84 @@ export function servedCalls(
 ): ServedCalls {
   const calls = accessCalls(options, dependencies);
   const streams = feedCalls(options, dependencies);
+  const ofService = (
+    service: string,
+    responses: Readonly<Record<string, UnaryCall>>,
+    begins: Readonly<Record<string, StreamCall>>,
+  ): readonly Entry[] => [
+    ...Object.entries(responses).map(([method, respond]): Entry => {
+      return [`/${service}/${method}`, unary(respond, BULK.has(method) ? 'expensive' : 'cheap', server)];
+    }),
+    ...Object.entries(begins).map(([method, begin]): Entry => {
+      return [`/${service}/${method}`, stream(begin, 'expensive', server)];
+    }),
+  ];
   return new Map([
     // Those that are served take their places.
     ...unserved(options.accessNodes, server.forwarding),
-    ...entries(ACCESS_API, calls.access, unary),
-    ...entries(INDEX_API, calls.index, unary),
-    ...entries(ACCESS_API, streams.access, stream),
-    ...entries(INDEX_API, streams.index, stream),
-    ...server.health.calls,
+    ...ofService(ACCESS_API, calls.access, streams.access),
+    ...ofService(INDEX_API, calls.index, streams.index),
+    [`${HEALTH}/Check`, unary(server.health.check, 'open', server)],
+    [`${HEALTH}/Watch`, stream(server.health.watch, 'open', server)],
     ...reflection((error) => server.refusalFor(error)),
   ]);
 }
 
-function entries<T>(
-  service: string,
-  methods: Readonly<Record<string, T>>,
-  served: (call: T, method: string) => ServedCall,
-): readonly Entry[] {
-  return Object.entries(methods).map(([method, call]) => [`/${service}/${method}`, served(call, method)]);
+/** One response. A node serves what the index refuses, where it may be asked. */
+function unary(respond: UnaryCall, cost: Cost, server: GrpcApiServer): ServedCall {
+  const handler: handleUnaryCall<Buffer, Buffer> = (call, callback) => {
+    void server.run(async () => {
+      try {
+        const message = await respond(fieldsOf(call.request));
+        const holding = server.hold(message.length);
+        if (call.cancelled) holding?.release();
+        else if (holding !== undefined) call.once('cancelled', holding.release);
+        callback(null, message);
+      } catch (error) {
+        const { forwarding } = server;
+        if (forwarding?.takes(call, error) === true) forwarding.serveRefused(call, callback, error);
+        else callback(server.refusalFor(error));
+      }
+    });
+  };
+  return { type: 'unary', handler, cost };
 }
 
-function unary(respond: UnaryCall, method: string): ServedCall {
-  return { kind: 'unary', respond, cost: BULK.has(method) ? 'expensive' : 'cheap' };
-}
-
-function stream(begin: StreamCall): ServedCall {
-  return { kind: 'stream', begin, cost: 'expensive' };
+/** Responses one after another. Where a stream may begin only the index decides; but some streams only a node has. */
+function stream(begin: StreamCall, cost: Cost, server: GrpcApiServer): ServedCall {
+  const handler: handleServerStreamingCall<Buffer, Buffer> = (call) => {
+    let holding: Held | undefined;
+    call.once('cancelled', () => holding?.release());
+    const sink = {
+      send: (message: Buffer, onTaken: () => void): void => {
+        // Nobody would be told that it was taken.
+        if (call.cancelled) return;
+        holding = server.hold(message.length);
+        const taken = whenTaken(() => {
+          holding?.release();
+          onTaken();
+        });
+        call.write(message, taken);
+      },
+      end: (reason?: unknown): void => {
+        if (reason === undefined) call.end();
+        else server.endStream(call, server.refusalFor(reason));
+      },
+    };
+    void server.run(async () => {
+      try {
+        const end = await begin(fieldsOf(call.request), sink);
+        if (call.cancelled) end();
+        else call.once('cancelled', end);
+      } catch (error) {
+        const { forwarding } = server;
+        const isForwarded = forwarding?.takes(call, error) === true && error.reason === 'not_served';
+        if (isForwarded) forwarding.serveRefusedStream(call);
+        else sink.end(error);
+      }
+    });
+  };
+  return { type: 'serverStream', handler, cost };
 }
 
 /** Each of Flow's calls: forwarded, or refused with the reason and whom to ask instead. */
@@ -81,7 +139,7 @@ function unserved([first]: readonly string[], forwarding: GrpcApiServer['forward
     methodsIn(file).map((method): Entry => {
       const path = `/${service}/${method}`;
       if (forwarding !== undefined)
-        return [path, { kind: 'forwarded', answer: forwarding.serve, cost: 'expensive' }];
+        return [path, { type: 'bidi', handler: forwarding.serve, cost: 'expensive', isForwarded: true }];
       const why =
         service === EXECUTION_DATA_API
           ? 'this index does not keep execution data'
@@ -89,10 +147,8 @@ function unserved([first]: readonly string[], forwarding: GrpcApiServer['forward
       const message = `${method} is not served: ${why}; ask ${node}, or have the daemon forward such calls (api.forward)`;
       const refusal = new ApiError(404, 'not_served', message);
       // Before its first message is read: a transaction may be larger than any request we read.
-      return [
-        path,
-        { kind: 'duplex', answer: (call) => void call.emit('error', refusalOf(refusal)), cost: 'cheap' },
-      ];
+      const refuse = (call: DuplexCall): void => void call.emit('error', refusalOf(refusal));
+      return [path, { type: 'bidi', handler: refuse, cost: 'cheap' }];
     }),
   );
 }

@@ -4,24 +4,18 @@ import { ApiError } from '../view/ApiError.js';
 
 /** Addresses remembered at once; the one whose last request is oldest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
-/** What an address may send at once after a quiet time, in seconds of its rate. */
-const BURST_SECONDS = 1;
-const SECOND_MS = 1_000;
+/** What an address may send at once after a quiet time: as much as in this time otherwise. */
+const BURST_MS = 1_000;
 /** Leading groups of an IPv6 address that name one customer's network (a /64). */
 const NETWORK_GROUPS = 4;
 const IPV6_GROUPS = 8;
 
-interface Bucket {
-  tokens: number;
-  filledAtMs: number;
-}
-
-/** Requests per second and address: a token bucket for each address seen lately. */
+/** Requests per second and address, for each address seen lately. */
 export class AddressLimiter {
   #ratePerSecond: number;
   readonly #clock: Clock;
-  /** By network, the one that asked longest ago first. */
-  readonly #buckets = new Map<string, Bucket>();
+  /** By network, when its requests so far would be over at an even rate; the one that asked longest ago first. */
+  readonly #servedUntilMs = new Map<string, number>();
 
   /** 0: unlimited. */
   constructor(ratePerSecond: number, clock: Clock) {
@@ -32,12 +26,12 @@ export class AddressLimiter {
   /** Applies from the next request on. A caller that has used up the old rate waits no longer than the new rate requires. */
   setRate(ratePerSecond: number): void {
     this.#ratePerSecond = ratePerSecond;
-    if (ratePerSecond === 0) this.#buckets.clear();
+    if (ratePerSecond === 0) this.#servedUntilMs.clear();
   }
 
   /** Addresses remembered now. */
   get size(): number {
-    return this.#buckets.size;
+    return this.#servedUntilMs.size;
   }
 
   /** Counts a request. Its refusal, unless it may pass. */
@@ -45,22 +39,18 @@ export class AddressLimiter {
     if (this.#ratePerSecond === 0) return undefined;
     const nowMs = this.#clock.monotonic();
     const network = networkOf(address);
-    const burst = this.#ratePerSecond * BURST_SECONDS;
-    const bucket = this.#buckets.get(network) ?? { tokens: burst, filledAtMs: nowMs };
+    const servedUntilMs = Math.max(nowMs, this.#servedUntilMs.get(network) ?? 0);
+    const untilMs = servedUntilMs + 1_000 / this.#ratePerSecond;
+    const waitMs = untilMs - nowMs - BURST_MS;
+    // Sums of fractions are not exact.
+    const mustWait = waitMs > 0.1;
     // Reinserted at the end: the map's order is the order of forgetting.
-    this.#buckets.delete(network);
-    this.#buckets.set(network, bucket);
-    const [oldest] = this.#buckets.keys();
-    if (this.#buckets.size > MAX_ADDRESSES && oldest !== undefined) this.#buckets.delete(oldest);
-
-    const gained = ((nowMs - bucket.filledAtMs) / SECOND_MS) * this.#ratePerSecond;
-    bucket.tokens = Math.min(burst, bucket.tokens + gained);
-    bucket.filledAtMs = nowMs;
-    if (bucket.tokens >= 1) {
-      bucket.tokens -= 1;
-      return undefined;
-    }
-    const retryAfterSeconds = Math.ceil((1 - bucket.tokens) / this.#ratePerSecond);
+    this.#servedUntilMs.delete(network);
+    this.#servedUntilMs.set(network, mustWait ? servedUntilMs : untilMs);
+    const [oldest] = this.#servedUntilMs.keys();
+    if (this.#servedUntilMs.size > MAX_ADDRESSES && oldest !== undefined) this.#servedUntilMs.delete(oldest);
+    if (!mustWait) return undefined;
+    const retryAfterSeconds = Math.ceil(waitMs / 1_000);
     const message = `at most ${this.#ratePerSecond} requests per second are served to one address; retry in ${retryAfterSeconds} s`;
     return new ApiError(429, 'rate_limited', message, { retryAfterSeconds });
   }

@@ -11,60 +11,49 @@ const MAX_ID_LENGTH = 20;
 const MAX_PARTS = 1_000;
 
 const actions = ['subscribe', 'unsubscribe', 'list_subscriptions'] as const;
-type Action = (typeof actions)[number];
 type Fields = Readonly<Record<string, unknown>>;
 
-/** A client's request. Only `subscribe` may come without an id. */
-export type ClientMessage =
-  | {
-      readonly action: 'subscribe';
-      readonly id: string | undefined;
-      readonly topic: string;
-      readonly args: Fields;
-    }
-  | { readonly action: 'unsubscribe'; readonly id: string }
-  | { readonly action: 'list_subscriptions' };
-
-/** The JSON of a text frame. Expected errors: ApiError (400). */
-export function messageIn(text: string): unknown {
-  if (text.split(/[[{]/, MAX_PARTS + 2).length > MAX_PARTS + 1)
-    throw invalid(`error reading message: it may have ${MAX_PARTS} objects and lists`);
-  const message = jsonIn(text);
-  if (message === undefined) throw invalid('error reading message: it is not JSON');
-  return message;
+/** A client's request, as far as it makes sense: the answer names its action and id. */
+export interface ClientMessage {
+  readonly action: (typeof actions)[number] | undefined;
+  /** Only `subscribe` may come without an id. One that is too long is cut off. */
+  readonly id: string | undefined;
+  readonly topic: string;
+  readonly args: Fields;
+  /** What is wrong with it. */
+  readonly fault: string | undefined;
 }
 
-/** Whom the answer to a message is to name, whether it makes sense or not. An id that is too long is cut off. */
-export function addressOf(message: unknown): {
-  readonly action?: Action | undefined;
-  readonly id?: string | undefined;
-} {
-  const action = isObject(message) ? actions.find((known) => known === message['action']) : undefined;
-  if (!isObject(message) || action === undefined || action === 'list_subscriptions') return { action };
-  const id = message['subscription_id'];
-  return { action, id: typeof id === 'string' && id !== '' ? id.slice(0, MAX_ID_LENGTH) : undefined };
-}
-
-/** Expected errors: ApiError (400). */
-export function parseMessage(message: unknown): ClientMessage {
-  if (!isObject(message)) throw invalid('error parsing message: it is not a JSON object');
-  const { action: given, subscription_id: id = '', topic, arguments: args = {} } = message;
+/** The request in a text frame. */
+export function readMessage(text: string): ClientMessage {
+  const isTooMuch = text.split(/[[{]/, MAX_PARTS + 2).length > MAX_PARTS + 1;
+  const message = isTooMuch ? undefined : jsonIn(text);
+  const fields = isObject(message) ? message : {};
+  const { action: given, subscription_id: id = '', topic, arguments: args = {} } = fields;
   const action = actions.find((known) => known === given);
-  if (action === undefined) {
-    const shown = typeof given === 'string' ? quoted(given) : 'none';
-    throw invalid(`error parsing message: unknown action type: ${shown}`);
-  }
-  if (action === 'list_subscriptions') return { action };
-  if (typeof id !== 'string') throw invalid('error parsing message: subscription_id must be a string');
-  if (id.length > MAX_ID_LENGTH)
-    throw invalid(`error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`);
-  if (action === 'unsubscribe') {
-    if (id !== '') return { action, id };
-    throw invalid('error parsing subscription id: it is missing');
-  }
-  if (typeof topic !== 'string') throw invalid('error parsing message: topic must be a string');
-  if (!isObject(args)) throw invalid('error parsing message: arguments must be an object');
-  return { action, id: id === '' ? undefined : id, topic, args };
+  const faultIn = (): string | undefined => {
+    if (isTooMuch) return `error reading message: it may have ${MAX_PARTS} objects and lists`;
+    if (message === undefined) return 'error reading message: it is not JSON';
+    if (!isObject(message)) return 'error parsing message: it is not a JSON object';
+    if (action === undefined)
+      return `error parsing message: unknown action type: ${typeof given === 'string' ? quoted(given) : 'none'}`;
+    if (action === 'list_subscriptions') return undefined;
+    if (typeof id !== 'string') return 'error parsing message: subscription_id must be a string';
+    if (id.length > MAX_ID_LENGTH)
+      return `error parsing subscription id: it has more than ${MAX_ID_LENGTH} characters`;
+    if (action === 'unsubscribe')
+      return id === '' ? 'error parsing subscription id: it is missing' : undefined;
+    if (typeof topic !== 'string') return 'error parsing message: topic must be a string';
+    return isObject(args) ? undefined : 'error parsing message: arguments must be an object';
+  };
+  const isNamed = (action === 'subscribe' || action === 'unsubscribe') && typeof id === 'string' && id !== '';
+  return {
+    action,
+    id: isNamed ? id.slice(0, MAX_ID_LENGTH) : undefined,
+    topic: typeof topic === 'string' ? topic : '',
+    args: isObject(args) ? args : {},
+    fault: faultIn(),
+  };
 }
 
 /**

@@ -13,100 +13,66 @@ const SILENCE_TIMEOUT_MS = 60_000;
 /** Limit of one message of the node, which may hold all events of a block. */
 const MAX_NODE_MESSAGE_BYTES = 32 * 1024 * 1024;
 
-/** One client's connection to the node, for the topics that the index does not serve. Opened on first use. */
-export function nodeSocket({
+/**
+ * Connects to the node, for the topics of one client that the index does not serve. `opened` resolves once it may be sent to.
+ * Expected errors of `opened`, and of the call: ApiError (503).
+ */
+export function openNodeSocket({
   node,
   headers,
   clock,
   onText,
-  onLost,
+  onClose,
 }: {
   readonly node: RestNode;
   /** The headers of the caller on whose behalf it is opened. */
   readonly headers: IncomingHttpHeaders;
   readonly clock: Clock;
   readonly onText: (text: string) => void;
-  /** The node disconnected after it was connected. */
-  readonly onLost: () => void;
-}) {
-  let current: WebSocket | undefined;
-  let opening: Promise<void> | undefined;
-  let isPaused = false;
+  readonly onClose: (wasOpen: boolean) => void;
+}): { readonly socket: WebSocket; readonly opened: Promise<void> } {
+  const circle = circleRefusal(headers.via);
+  if (circle !== undefined) throw circle;
+  const sent = node.metadata();
+  const startedMs = clock.monotonic();
+  const socket = new WebSocket(addressOf(node.base), {
+    ...node.how,
+    headers: headersFor(headers, sent),
+    handshakeTimeout: CONNECT_TIMEOUT_MS,
+    maxPayload: MAX_NODE_MESSAGE_BYTES,
+    perMessageDeflate: false,
+  });
   const silence = idleTimeout({
     clock,
     // While a slow client keeps us from reading, the node does not count as silent.
-    isExcused: () => isPaused,
-    onSilent: () => current?.terminate(),
+    isExcused: () => socket.isPaused,
+    onSilent: () => socket.terminate(),
   });
-  const open = (): Promise<void> => {
-    const circle = circleRefusal(headers.via);
-    if (circle !== undefined) return Promise.reject(circle);
-    const sent = node.metadata();
-    const startedMs = clock.monotonic();
-    const options = {
-      ...node.how,
-      headers: headersFor(headers, sent),
-      handshakeTimeout: CONNECT_TIMEOUT_MS,
-      maxPayload: MAX_NODE_MESSAGE_BYTES,
-      perMessageDeflate: false,
-    };
-    const socket = new WebSocket(addressOf(node.base), options);
-    current = socket;
-    socket.on('message', (data) => {
-      silence.moved();
-      // By default `ws` delivers data in one buffer.
-      if (current === socket && Buffer.isBuffer(data)) onText(withoutValues(data.toString(), sent));
+  socket.on('message', (data) => {
+    silence.moved();
+    // By default `ws` delivers data in one buffer.
+    if (Buffer.isBuffer(data)) onText(withoutValues(data.toString(), sent));
+  });
+  for (const sign of ['ping', 'pong'] as const) socket.on(sign, silence.moved);
+  const opened = new Promise<void>((resolve, reject) => {
+    let isOpen = false;
+    socket.once('open', () => {
+      isOpen = true;
+      node.turns.heard();
+      silence.begin(SILENCE_TIMEOUT_MS);
+      resolve();
     });
-    for (const sign of ['ping', 'pong'] as const) socket.on(sign, silence.moved);
-    return new Promise((resolve, reject) => {
-      let isOpen = false;
-      socket.once('open', () => {
-        isOpen = true;
-        node.turns.heard();
-        if (isPaused) socket.pause();
-        silence.begin(SILENCE_TIMEOUT_MS);
-        resolve();
-      });
-      // `close` always follows. An error of `ws` itself has no code, and names no address.
-      let why = '';
-      socket.on('error', (error) => (why = failureOf(error) || ` (${error.message})`));
-      socket.once('close', () => {
-        silence.end();
-        if (!isOpen) {
-          node.turns.unanswered(startedMs);
-          reject(unreachable(why));
-        }
-        opening = undefined;
-        if (current !== socket) return;
-        current = undefined;
-        if (isOpen) onLost();
-      });
-    });
-  };
-  return {
-    /** Opens the connection if necessary, and sends. Expected errors: ApiError (503). */
-    send: async (text: string): Promise<void> => {
-      opening ??= open();
-      await opening;
-      current?.send(text);
-    },
-    ping: (): void => {
-      if (current?.readyState === WebSocket.OPEN) current.ping();
-    },
-    /** Pauses or resumes reading from the node. */
-    setPaused: (mustPause: boolean): void => {
-      if (mustPause === isPaused) return;
-      isPaused = mustPause;
-      if (mustPause) current?.pause();
-      else current?.resume();
-    },
-    close: (): void => {
+    // `close` always follows. An error of `ws` itself has no code, and names no address.
+    let why = '';
+    socket.on('error', (error) => (why = failureOf(error) || ` (${error.message})`));
+    socket.once('close', () => {
       silence.end();
-      const socket = current;
-      current = undefined;
-      socket?.terminate();
-    },
-  };
+      if (!isOpen) node.turns.unanswered(startedMs);
+      onClose(isOpen);
+      reject(unreachable(why));
+    });
+  });
+  return { socket, opened };
 }
 
 function addressOf(base: URL): string {

@@ -7,9 +7,9 @@ import { closeCodes, type WebSocketCaller, type WebSocketRoute } from '../http/t
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { addressOf, blockTopics, endedBy, messageIn, parseBlockArguments, parseMessage } from './messages.js';
+import { blockTopics, endedBy, parseBlockArguments, readMessage } from './messages.js';
 import type { BlockTopic, ClientMessage } from './messages.js';
-import { nodeSocket } from './nodeSocket.js';
+import { openNodeSocket } from './nodeSocket.js';
 
 const MAX_CONNECTIONS = 100;
 /** Limit of a client's message: subscriptions are short. */
@@ -33,8 +33,6 @@ const nodeTopics: ReadonlySet<string> = new Set([
   ...['events', 'account_statuses', 'transaction_statuses', 'send_and_get_transaction_statuses'],
   'block_headers',
 ]);
-
-type Subscribe = ClientMessage & { readonly action: 'subscribe' };
 
 interface Subscription {
   /** Its entry of the list, in JSON: parsed, it may take up 25 times as much. */
@@ -84,14 +82,14 @@ function converse(
   /** The client has sent something since the last check. */
   let hasShownLife = true;
 
+  /** Opened on first use. */
+  let node: ReturnType<typeof openNodeSocket> | undefined;
+
   /** Pauses reading while messages could only be queued. */
   const flow = (): void => {
     const isFull = socket.bufferedAmount > MAX_UNTAKEN_BYTES;
-    node?.setPaused(isFull);
-    const mustPause = isFull || unhandled > 0;
-    if (mustPause === socket.isPaused) return;
-    if (mustPause) socket.pause();
-    else socket.resume();
+    setPaused(node?.socket, isFull);
+    setPaused(socket, isFull || unhandled > 0);
   };
   /** `onTaken` is called once the connection has passed it on. */
   const sendText = (text: string, onTaken?: () => void): void => {
@@ -111,25 +109,31 @@ function converse(
     subscription.end(outcome);
   };
 
-  const node =
-    restNode &&
-    nodeSocket({
-      node: restNode,
+  /** Sends to the node. Expected errors: ApiError (503). */
+  const toNode = async (from: RestNode, text: string): Promise<void> => {
+    node ??= openNodeSocket({
+      node: from,
       headers,
       clock,
       /** Passes what comes from the node to the client unchanged. */
-      onText: (text) => {
-        const end = endedBy(text);
+      onText: (given) => {
+        const end = endedBy(given);
         if (end !== undefined) drop(...end);
-        sendText(text);
+        sendText(given);
       },
       /** Closing lets the client reconnect and resume, as with the node itself; an error would end its subscriptions. */
-      onLost: () => {
-        const forwarded = [...subscriptions].filter(([, { isForwarded }]) => isForwarded);
+      onClose: (wasOpen) => {
+        node = undefined;
+        const forwarded = [...subscriptions].filter(([, { isForwarded }]) => isForwarded && wasOpen);
         for (const [id] of forwarded) drop(id, 'lost');
         if (forwarded.length > 0) socket.close(closeCodes.comeBack, 'the access node is gone; reconnect');
       },
     });
+    const { opened, socket: its } = node;
+    await opened;
+    flow();
+    its.send(text);
+  };
 
   /** Called when the feed ends a subscription. */
   const ended = (id: string, reason: unknown): void => {
@@ -148,7 +152,7 @@ function converse(
     send({ subscription_id: id, action: 'subscribe', error });
   };
 
-  const follow = async (id: string, { args, topic }: Subscribe, { kind, payload }: BlockTopic) => {
+  const follow = async (id: string, { args, topic }: ClientMessage, { kind, payload }: BlockTopic) => {
     const { until, start } = parseBlockArguments(args);
     const from = await feed.cursorAt(start);
     if (socket.readyState !== WebSocket.OPEN) return;
@@ -163,8 +167,8 @@ function converse(
     send({ subscription_id: id, action: 'subscribe' });
   };
 
-  const forward = async (id: string, { action, topic, args }: Subscribe): Promise<void> => {
-    if (node === undefined) {
+  const forward = async (id: string, { topic, args }: ClientMessage): Promise<void> => {
+    if (restNode === undefined) {
       const servedHere = [...blockTopics.keys()].join(', ');
       // FCL shows it to its user, behind words of its own.
       const why = `unsupported topic ${quoted(topic)}: this daemon does not forward it; set its api.forwardRest to the REST address of an access node, or ask the node itself (served here: ${servedHere})`;
@@ -175,7 +179,7 @@ function converse(
     const end = counter.begin(`WS ${nodeTopics.has(topic) ? topic : 'other'}`, 'stream');
     subscriptions.set(id, { listed, isForwarded: true, end });
     try {
-      await node.send(`{"action":"${action}",${entry.slice(1)}`);
+      await toNode(restNode, `{"action":"subscribe",${entry.slice(1)}`);
     } catch (error) {
       drop(id, 'unreachable');
       throw error;
@@ -189,20 +193,22 @@ function converse(
   };
 
   const carryOut = async (message: ClientMessage): Promise<void> => {
-    const { action } = message;
+    const { action, fault } = message;
+    if (fault !== undefined) throw invalidArgument(fault);
     if (action === 'list_subscriptions') {
       const all = [...subscriptions.values()].map(({ listed }) => listed);
       sendText(`{"subscriptions":[${all.join()}],"action":"${action}"}`);
       return;
     }
     if (action === 'unsubscribe') {
-      const { id } = message;
+      const { id = '' } = message;
       const subscription = subscriptions.get(id);
       if (subscription === undefined) throw new ApiError(404, 'unknown_id', 'subscription not found');
       drop(id, 'cancelled');
+      const request = { subscription_id: id, action };
       // The client gets the node's response.
-      if (subscription.isForwarded) await node?.send(JSON.stringify({ subscription_id: id, action }));
-      else send({ subscription_id: id, action });
+      if (subscription.isForwarded && restNode) await toNode(restNode, JSON.stringify(request));
+      else send(request);
       return;
     }
     const id = message.id ?? newName();
@@ -227,14 +233,13 @@ function converse(
       send({ error: { code: tooSoon.code, message: tooSoon.message } });
       return;
     }
-    let message: unknown;
+    const message = readMessage(text);
     try {
-      message = messageIn(text);
-      await carryOut(parseMessage(message));
+      await carryOut(message);
     } catch (error) {
       const { code, message: why } = caller.explain(error);
       const words = error instanceof ApiError ? why : `internal error: ${why}`;
-      const { action, id } = addressOf(message);
+      const { action, id } = message;
       send({ subscription_id: id, action, error: { code, message: words } });
     }
   };
@@ -250,7 +255,7 @@ function converse(
     } else {
       hasShownLife = false;
       socket.ping();
-      node?.ping();
+      if (node?.socket.readyState === WebSocket.OPEN) node.socket.ping();
     }
   };
 
@@ -275,8 +280,14 @@ function converse(
   socket.once('close', () => {
     timer.cancel();
     for (const id of [...subscriptions.keys()]) drop(id, 'cancelled');
-    node?.close();
+    node?.socket.terminate();
   });
+}
+
+function setPaused(socket: WebSocket | undefined, mustPause: boolean): void {
+  if (socket === undefined || socket.isPaused === mustPause) return;
+  if (mustPause) socket.pause();
+  else socket.resume();
 }
 
 /** An entry of the list, in JSON. */

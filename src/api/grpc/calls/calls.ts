@@ -1,4 +1,4 @@
-import type { ServerDuplexStream } from '@grpc/grpc-js';
+import type { ServerDuplexStream, UntypedHandleCall } from '@grpc/grpc-js';
 import {
   IDENTIFIER_BYTES,
   identifierBytes,
@@ -33,16 +33,15 @@ export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
   return new WireWriter().number(1, seconds).number(2, nanos).finish();
 }
 
-/** What is done with a call. */
-export type ServedCall = {
+/** What is done with a call, bytes in and bytes out. */
+export interface ServedCall {
+  readonly type: 'unary' | 'serverStream' | 'bidi';
+  readonly handler: UntypedHandleCall;
   /** What it costs: `expensive` where its response may be as large as a block, or take as much to make. */
   readonly cost: Cost;
-} & (
-  | { readonly kind: 'unary'; readonly respond: UnaryCall }
-  | { readonly kind: 'stream'; readonly begin: StreamCall }
-  /** `forwarded`: a node answers. */
-  | { readonly kind: 'duplex' | 'forwarded'; readonly answer: (call: DuplexCall) => void }
-);
+  /** A node answers. */
+  readonly isForwarded?: boolean;
+}
 
 /** By path (`/package.Service/Method`). */
 export type ServedCalls = ReadonlyMap<string, ServedCall>;
