@@ -35,7 +35,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   readonly #client: RpcClient;
   readonly #proveBlock: BlockDecoder | undefined;
   readonly #rank: Rank;
-  readonly #onHead: NodeEvents['onHead'];
+  readonly #events: NodeEvents | undefined;
 
   /**
    * `proveBlock` proves the blocks that the node sends in full form, and throws `RefusedBlockError` for one that is not taken.
@@ -49,7 +49,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
     this.client = this.#client = live ?? new RpcClient(options, dependencies);
     this.#proveBlock = dependencies.proveBlock;
     this.#rank = live === undefined ? 'live' : 'history';
-    this.#onHead = dependencies.events?.onHead;
+    this.#events = dependencies.events;
     this.endpoint = options.endpoint;
     this.name = options.endpoint.name;
     this.healthRecord = dependencies.healthRecord;
@@ -84,7 +84,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
     const decode: Decode<BlockHeader> = (message) => {
       const header = decodeBlockHeader(message);
-      if (!sealed) this.#onHead?.(header.height);
+      if (!sealed) this.#events?.onHead?.(header.height);
       return header;
     };
     return this.#ask('GetLatestBlockHeader', numbers(Number(sealed)), decode, options);
@@ -141,7 +141,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
     const decode: Decode<BlockDigest> = (message) => {
       const fields = new RequestFields(message);
       const digest = { id: toIdentifier(fields.bytes(1)), height: fields.safeInteger(2) };
-      if (!options.sealed) this.#onHead?.(digest.height);
+      if (!options.sealed) this.#events?.onHead?.(digest.height);
       return digest;
     };
     return this.#follow({ method: 'SubscribeBlockDigestsFromLatest', request, decode }, options);
