@@ -141,7 +141,7 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_519,
+  'src/access': 5_515,
   'src/api': 9_660,
   'src/app': 6_993,
   'src/cli': 4_224,

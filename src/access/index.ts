@@ -4,28 +4,21 @@ export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { isExpectedEnd, SLACK_HEIGHTS, StreamReader, streamPace } from './transport/streams/StreamReader.js';
 export { PROVABLE } from './transport/methodPaths.js';
-export { parseEndpoint } from './transport/endpoint.js';
-export type { Endpoint } from './transport/endpoint.js';
+export { parseEndpoint, type Endpoint } from './transport/endpoint.js';
 export type { Admission, AdmissionEnd, AdmittedCall } from './transport/ports.js';
 export type { ForwardingAdmission, NotAdmitted } from './transport/ports.js';
-export { Forwarder } from './forwarding/Forwarder.js';
-export { addressTurns } from './transport/channel/connection.js';
-export type { ForwardOutcome, ForwarderSink } from './forwarding/Forwarder.js';
+export { Forwarder, type ForwardOutcome, type ForwarderSink } from './forwarding/Forwarder.js';
+export { addressTurns, redirectLibraryLogs } from './transport/channel/connection.js';
 export { worseOf } from './selection/NodeHealthRecord.js';
-export { redirectLibraryLogs } from './transport/channel/connection.js';
-export { surveyNode } from './survey/surveyNode.js';
-export type { CallSurvey, NodeSurvey } from './survey/surveyNode.js';
+export { surveyNode, type CallSurvey, type NodeSurvey } from './survey/surveyNode.js';
 export { AccessNetwork } from './pool/AccessNetwork.js';
 export { highestShared } from './pool/identity/highestShared.js';
-export { NodeChooser } from './selection/NodeChooser.js';
-export type { Way } from './selection/NodeChooser.js';
-export { Attempts } from './selection/Attempts.js';
-export type { Choice } from './selection/Attempts.js';
+export { NodeChooser, type Way } from './selection/NodeChooser.js';
+export { Attempts, type Choice } from './selection/Attempts.js';
 export { answerOf, faultOf, NodeTroubles, SILENT_AFTER_MS, troubleOf } from './selection/NodeTroubles.js';
 export { Failures, worse, type NodeTrouble, type TroubleKind } from './selection/NodeTroubles.js';
 export type { AccessNetworkDependencies } from './pool/NodePool.js';
-export { readSporkTable, sporkOf } from './pool/sporks/sporkTable.js';
-export type { SporkTable } from './pool/sporks/sporkTable.js';
+export { readSporkTable, sporkOf, type SporkTable } from './pool/sporks/sporkTable.js';
 export type {
   AccessMethod,
   AccessNode,
@@ -40,5 +33,4 @@ export type {
   ReceivedEvidence,
   StreamOptions,
 } from './types.js';
-export type { UpstreamErrorKind } from './UpstreamError.js';
-export { outcomeOf, UpstreamError } from './UpstreamError.js';
+export { type UpstreamErrorKind, outcomeOf, UpstreamError } from './UpstreamError.js';

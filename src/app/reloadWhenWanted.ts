@@ -1,8 +1,7 @@
 import { daemonSettings, type LoadedConfig } from '../config/index.js';
 import type { ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
-import type { DaemonParts } from './health/diagnose.js';
-import type { Diagnosis } from './health/diagnose.js';
+import type { DaemonParts, Diagnosis } from './health/diagnose.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {

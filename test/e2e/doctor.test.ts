@@ -133,9 +133,13 @@ describe('doctor', () => {
     const poor = await devnetForTest({
       ...{ seed: 3, profile: 'dense', startHead: HEAD, paused: true },
       ...{ streams: false, executionData: false },
+      faults: [{ method: 'GetFullCollectionByID', fault: 'error', code: 'PERMISSION_DENIED' }],
     });
     const lacking = await examinedOn(poor.address);
     expect(lacking.code).toBe(0);
+    const refused =
+      /does not serve GetFullCollectionByID \(unauthenticated: .* gets collections the other way/;
+    expect(lacking.saying('nodes', 'warning')).toMatch(refused);
     expect(lacking.saying('nodes', 'warning')).toContain('the daemon gets blocks the other way');
     expect(lacking.saying('nodes', 'warning')).toContain('No node sent execution data just now');
     const only = await examinedOn(poor.address, '--edi-only');

@@ -11,6 +11,8 @@ export type Weather =
   | { readonly kind: 'refused' }
   /** Every connection is reset as soon as it stands. */
   | { readonly kind: 'reset' }
+  /** So is every further one; those that stand stay. */
+  | { readonly kind: 'full' }
   /** Connections stand and nothing comes through them, either way; old ones as well as new ones. */
   | { readonly kind: 'half-open' }
   /** Connections are taken, read from and never answered: no SETTINGS frame comes. */
@@ -80,7 +82,7 @@ export class FaultProxy extends TcpGate {
     if (weather.kind === 'refused') await this.down();
     else if (weather.kind === 'half-open') this.silence();
     // What a fault left behind does not heal: a real network forgets connections, too.
-    else if (weather.kind !== 'drip' && !(weather.kind === 'fair' && before === 'fair')) this.cut();
+    else if (!/drip|full/.test(weather.kind) && (weather.kind !== 'fair' || before !== 'fair')) this.cut();
   }
 
   /** The end of the weather as a wire brings it: what stood still moves on, nothing is cut. */
@@ -91,7 +93,7 @@ export class FaultProxy extends TcpGate {
 
   protected accept(raw: Socket): void {
     const { kind } = this.#weather;
-    if (kind === 'reset') raw.resetAndDestroy();
+    if (kind === 'reset' || kind === 'full') raw.resetAndDestroy();
     else if (kind === 'half-open') raw.pause();
     else if (kind === 'mute') raw.resume();
     else {

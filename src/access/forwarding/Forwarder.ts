@@ -33,6 +33,15 @@ export type ForwardOutcome =
   /** The connection broke, and the node may have received the call. Only for calls that must not be sent twice. */
   | 'lost';
 
+/** How a call is sent to a node. */
+interface Sending {
+  readonly admission: Admission;
+  /** Our own metadata. */
+  readonly sent: NodeMetadata;
+  readonly sink: ForwarderSink;
+  readonly signal: AbortSignal;
+}
+
 /** One call to be forwarded unchanged. */
 interface ForwardedRequest {
   /** `/package.Service/Method`. */
@@ -201,23 +210,13 @@ function closeAll({ connection, streams }: ForwardingNode): void {
 }
 
 /**
- * Sends a call that was admitted, as bytes, and reports its end to the admission. `sent`: our own metadata. `lost`: the
+ * Sends a call that was admitted, as bytes, and reports its end to the admission. `lost`: the
  * connection broke, and there was no response; then the sink has had no end. `unanswered`: it ended, also without one.
  */
 function send(
   { connection, turns }: ForwardingNode,
   { deadlineMs, isStream, message: question, metadata: ofCaller, path }: ForwardedRequest,
-  {
-    admission,
-    sent,
-    sink,
-    signal,
-  }: {
-    readonly admission: Admission;
-    readonly sent: NodeMetadata;
-    readonly sink: ForwarderSink;
-    readonly signal: AbortSignal;
-  },
+  { admission, sent, sink, signal }: Sending,
 ): Promise<'ended' | 'unanswered' | 'lost'> {
   return new Promise((resolve) => {
     const call = connection.channel.createCall(path, deadlineMs, null, null, null);

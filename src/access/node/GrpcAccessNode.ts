@@ -5,11 +5,11 @@ import { decodeTransactionResponse, identifierBytes, parseIdentifier } from '../
 import { RequestFields, toIdentifier, WireError, WireWriter } from '../../flow/index.js';
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
 import { sentence } from '../../runtime/index.js';
-import { RpcClient } from '../transport/RpcClient.js';
-import type { Decode, RpcClientDependencies } from '../transport/RpcClient.js';
+import { RpcClient, type Decode, type RpcClientDependencies } from '../transport/RpcClient.js';
 import type { RpcClientOptions, StreamQuestion } from '../transport/RpcClient.js';
 import type { Candidate, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { Endpoint } from '../transport/endpoint.js';
+import type { NodeEvents } from '../transport/ports.js';
 import type { AccessMethod, AccessNode, BlockDigest, BlockHeader } from '../types.js';
 import type { CallOptions, NodeHealth, NodeVersionInfo, Rank } from '../types.js';
 import type { ReceivedBlock, ReceivedEvidence, StreamOptions, UnaryMethod } from '../types.js';
@@ -35,6 +35,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   readonly #client: RpcClient;
   readonly #proveBlock: BlockDecoder | undefined;
   readonly #rank: Rank;
+  readonly #events: NodeEvents | undefined;
 
   /**
    * `proveBlock` proves the blocks that the node sends in full form, and throws `RefusedBlockError` for one that is not taken.
@@ -48,6 +49,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
     this.client = this.#client = live ?? new RpcClient(options, dependencies);
     this.#proveBlock = dependencies.proveBlock;
     this.#rank = live === undefined ? 'live' : 'history';
+    this.#events = dependencies.events;
     this.endpoint = options.endpoint;
     this.name = options.endpoint.name;
     this.healthRecord = dependencies.healthRecord;
@@ -82,7 +84,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
     const decode: Decode<BlockHeader> = (message) => {
       const header = decodeBlockHeader(message);
-      if (!sealed) this.#client.reportedHead(header.height);
+      if (!sealed) this.#events?.onHead?.(header.height);
       return header;
     };
     return this.#ask('GetLatestBlockHeader', numbers(Number(sealed)), decode, options);
@@ -139,7 +141,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
     const decode: Decode<BlockDigest> = (message) => {
       const fields = new RequestFields(message);
       const digest = { id: toIdentifier(fields.bytes(1)), height: fields.safeInteger(2) };
-      if (!options.sealed) this.#client.reportedHead(digest.height);
+      if (!options.sealed) this.#events?.onHead?.(digest.height);
       return digest;
     };
     return this.#follow({ method: 'SubscribeBlockDigestsFromLatest', request, decode }, options);
@@ -156,11 +158,8 @@ export class GrpcAccessNode implements AccessNode, Candidate {
     return this.#follow({ method: deprecated, request, decode }, options);
   }
 
-  async *subscribeIndexedBlocks(
-    startHeight: number,
-    options: StreamOptions,
-  ): AsyncIterable<BlockExecutionData> {
-    const request = numbers(startHeight);
+  async *subscribeIndexedBlocks(from: number, options: StreamOptions): AsyncIterable<BlockExecutionData> {
+    const request = numbers(from);
     const decode = decodeIndexedBlocksResponse;
     // A message has several blocks. The next one is read after the last block of the current one.
     for await (const blocks of this.#follow({ method: 'SubscribeIndexedBlocks', request, decode }, options))

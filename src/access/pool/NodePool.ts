@@ -296,10 +296,10 @@ export class NodePool implements AccessNodes {
     );
     if (historic.length > 0) return historic;
     return this.members.flatMap((member): readonly NodeTrouble[] => {
-      const { node, range, beginning, origin, troubles } = member;
+      const { node, range, beginning, origin, outage, troubles } = member;
       if (this.#mayNameSpork(member, height)) return troubles.all();
       if (origin !== 'configured' || !member.roles.access) return [];
-      if (beginning === undefined) return troubles.all();
+      if (beginning === undefined || (outage && this.#isNew)) return troubles.all();
       if (covers(range, height)) return [];
       const { lowest = 0, endExclusive } = range;
       const said =
@@ -331,11 +331,8 @@ export class NodePool implements AccessNodes {
   /** Usable nodes of a role that serve a height: configured ones if there are any, else historic ones. */
   #serving(height: number, role: keyof PoolMember['roles']): readonly PoolMember[] {
     const serving = this.#offered(height, role);
-    if (
-      this.verifier.undecidedAt(height) !== undefined ||
-      serving.some(({ origin }) => origin === 'configured')
-    )
-      return serving;
+    const isConfigured = serving.some(({ origin }) => origin === 'configured');
+    if (isConfigured || this.verifier.undecidedAt(height) !== undefined) return serving;
     const nodes = this.#historicNodes(height);
     if (serving.length === 0 && nodes.length === 0) this.askAgain();
     for (const endpoint of nodes) {

@@ -208,28 +208,16 @@ export function worseOf(a: NodeHealth, b: NodeHealth): NodeHealth {
  * Best first for a call: by health of call and node, then those not held back by a rate limit, then by expected latency
  * under their present load.
  */
-export function inOrderOfAsking<T extends Candidate>(
-  candidates: readonly T[],
-  method?: AccessMethod,
-): readonly T[] {
-  if (candidates.length < 2) return candidates;
-  return candidates
+export function inOrderOfAsking<T extends Candidate>(all: readonly T[], method?: AccessMethod): readonly T[] {
+  if (all.length < 2) return all;
+  return all
     .map((candidate) => {
       const { client, healthRecord } = candidate;
-      const { inFlight } = client;
+      const { heldBack, inFlight } = client;
+      const expectedMs = healthRecord.expectedLatencyMs * (1 + inFlight);
       const rank = RANKS[healthRecord.healthOf(method)];
-      const heldBack = Number(client.heldBack);
-      return {
-        candidate,
-        rank,
-        heldBack,
-        expectedMs: healthRecord.expectedLatencyMs * (1 + inFlight),
-        inFlight,
-      };
+      return { candidate, by: [rank, Number(heldBack), expectedMs, inFlight] };
     })
-    .sort(
-      (a, b) =>
-        a.rank - b.rank || a.heldBack - b.heldBack || a.expectedMs - b.expectedMs || a.inFlight - b.inFlight,
-    )
+    .sort((a, b) => a.by.map((value, at) => value - (b.by[at] ?? 0)).find((less) => less !== 0) ?? 0)
     .map(({ candidate }) => candidate);
 }

@@ -10,7 +10,7 @@ import { MethodLimiter } from './limits/MethodLimiter.js';
 import { MessageStream, StreamQuota, type StreamRank, type StreamSource } from './streams/MessageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
-import { CUT, namedRoot, upstreamError, type CallStatus } from './upstreamErrors.js';
+import { CUT, namedRoot, UNCONNECTED, upstreamError, type CallStatus } from './upstreamErrors.js';
 import { RefusedBlockError, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 import { unaryMethods } from '../types.js';
 import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
@@ -94,6 +94,10 @@ export class RpcClient {
    */
   readonly #owed = new Map<UnaryMethod, number>();
   #apart = 0;
+  /** The connections of streams of heads that have begun: small ones, which are always read. */
+  readonly #ofHeads = new Set<Channel>();
+  /** The node takes no connection more (many allow a caller a few), and calls go out beside such a stream. */
+  #isBeside = false;
   /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
   #gaveAtMs = -Infinity;
   /** Of the addresses of the node's name: the next connection goes to another one than the last that gave nothing. */
@@ -152,10 +156,6 @@ export class RpcClient {
     return this.#limiter(method).delayMs(rank);
   }
 
-  reportedHead(height: number): void {
-    this.#dependencies.events?.onHead?.(height);
-  }
-
   /**
    * One question, one answer, when the limiter admits it. Expected errors: `UpstreamError`; the signal's abort reason.
    */
@@ -174,15 +174,18 @@ export class RpcClient {
 
     metrics.upstreamRequests.inc({ endpoint: this.name, method });
     const isApart = (this.#owed.get(method) ?? 0) > ANSWERS_PER_LOSS && this.#apart < MAX_CALLS_APART;
-    const channel = isApart ? this.#openChannel() : this.#shared;
+    let channel = isApart ? this.#openChannel() : this.#shared;
     const startedMs = clock.monotonic();
     this.#calls += 1;
     if (isApart) this.#apart += 1;
     try {
-      const answer = channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
+      const ask = (over: Channel) => over.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
+      const answer = ask(channel);
       // No further calls use it: it closes with this one.
       if (isApart) channel.close();
-      const message = await answer;
+      let message = await answer;
+      const beside = this.#besideOf(channel, message);
+      if (beside !== undefined) message = await ask((channel = beside));
       if ('code' in message) throw this.#ofStatus(message, method);
       this.#gaveAtMs = clock.monotonic();
       const elapsedMs = this.#gaveAtMs - startedMs;
@@ -279,20 +282,24 @@ export class RpcClient {
     // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
     // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
     const channel = this.#isClosed ? this.#shared : this.#openChannel();
+    const isOfHeads = method === 'SubscribeBlockDigestsFromLatest';
     let isSilent = true;
     const onMessage = (message: Buffer): void => {
+      if (isSilent && isOfHeads) this.#ofHeads.add(channel);
       isSilent = false;
       sink.onMessage(message);
     };
     const call = channel.stream(pathOf(method, isProvable), request, { ...sink, onMessage });
-    channel.close();
+    if (!isOfHeads) channel.close();
     // It may have to make way, until it is cancelled, as every call is in the end.
     const end = (): void => sink.onEnd({ code: status.OK, details: '' });
     const over = rank === 'needed' ? undefined : this.#scarcity.yielding(end, rank);
     const cancel = (): void => {
       if (isSilent) this.#turn += 1;
       over?.();
+      this.#ofHeads.delete(channel);
       call.cancel();
+      channel.close();
     };
     return { read: () => call.read(), cancel };
   }
@@ -304,6 +311,17 @@ export class RpcClient {
     if (channel !== this.#shared) return;
     this.#onShared.heard();
     this.#reconnects = 0;
+    this.#isBeside = false;
+  }
+
+  /** Where a call that was not sent can go out; behind the name of the node, another one may be there. */
+  #besideOf(channel: Channel, answer: Buffer | CallStatus): Channel | undefined {
+    const [beside] = this.#ofHeads;
+    const isSent = !('code' in answer) || !UNCONNECTED.test(answer.details);
+    if (beside === undefined || channel !== this.#shared || isSent) return undefined;
+    if (!this.#isBeside) this.#dependencies.events?.onOutage?.();
+    this.#isBeside = true;
+    return beside;
   }
 
   /** Where no connection comes about, or the node says that it is not available, connections would only cost it more. */

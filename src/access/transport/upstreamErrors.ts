@@ -46,6 +46,9 @@ const INSECURE = /protocol not secure enough/i;
 /** The texts of grpc-js for a call that was sent and whose connection was lost, in a message of ours; for one that had none it has others. */
 export const CUT = /: UNAVAILABLE: (?:Connection dropped|(?:read|write) E[A-Z]+)/;
 
+/** Its text for a call that found no connection, as that was refused or broke at once: it was not sent. */
+export const UNCONNECTED = /^No connection established/;
+
 /** What grpc-js appends to a failed connection when it has nothing to say, of a proxy or about name resolution. */
 const EMPTY_NOTE = /(?:\s*Last error: undefined\.)?\s*Resolution note:\s*$/;
 

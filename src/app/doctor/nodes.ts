@@ -27,6 +27,8 @@ const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
   ['blocks', BLOCKS],
   ['collections', ['GetFullCollectionByID', 'GetCollectionByID']],
 ];
+/** Of a node or a peer. */
+const FOR_BLOCKS: ReadonlySet<Method> = new Set([...BLOCKS, 'SubscribeIndexedBlocks']);
 const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
 
 /** Whether the nodes answer, are of the right chain, and serve the calls that the daemon makes. */
@@ -81,10 +83,13 @@ function whyUnusable(survey: NodeSurvey, flag: '--access-node' | '--peer'): Find
   if (!survey.isAnswering) return problem('no_daemon', `does not answer: ${silence(survey, flag)}.`);
   if (survey.foreign !== undefined)
     return problem('foreign', `${survey.foreign}; name another ${flag}, or the --network of this one.`);
+  const useful = survey.calls.filter(({ outcome }) => USEFUL.has(outcome));
   const refusal = survey.calls.find(({ outcome }) => outcome === 'unauthenticated');
-  if (refusal !== undefined) return problem('no_daemon', `refuses us: ${brief(refusal.said)}.`);
-  const isOfUse = survey.calls.some(({ outcome }) => USEFUL.has(outcome));
-  return isOfUse ? undefined : problem('no_daemon', `answers nothing but errors: ${silence(survey, flag)}.`);
+  // A gateway may refuse one call, for which there is another.
+  if (refusal !== undefined && !useful.some(({ method }) => FOR_BLOCKS.has(method)))
+    return problem('no_daemon', `refuses us: ${brief(refusal.said)}.`);
+  if (useful.length > 0) return undefined;
+  return problem('no_daemon', `answers nothing but errors: ${silence(survey, flag)}.`);
 }
 
 /** Why a node does not answer, and what to do. `flag`: the flag that names such nodes. */

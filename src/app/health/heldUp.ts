@@ -54,7 +54,9 @@ export function lineHeldUp(
     return { forMs, ...(ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around) };
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
-  if (block?.isUnserved === true) return { ...heldUpByNobody(block.height, what, around), height };
+  // One that is back is about to be asked.
+  if (block?.isUnserved === true && around.network.namesServing(height).size === 0)
+    return { ...heldUpByNobody(block.height, what, around), height };
   return because(height, what, block?.troubles ?? [], around.clock);
 }
 
@@ -62,8 +64,9 @@ function heldUpByNobody(height: number, what: string, { clock, network, store }:
   const none = `${what}: no ${network.source} serves that height`;
   const { code = 'upstream_refusing', message } = because(height, none, network.whyUnserved(height), clock);
   // Its node went on to the next spork before it gave a block.
-  const isBegun = store.latestIndexedHeight() >= (store.meta()?.firstHeight ?? 0);
-  const advice = isBegun ? '' : '; nothing is indexed yet: to begin elsewhere, name another data directory';
+  const isGone =
+    code === 'upstream_refusing' && store.latestIndexedHeight() < (store.meta()?.firstHeight ?? 0);
+  const advice = isGone ? '; nothing is indexed yet: to begin elsewhere, name another data directory' : '';
   return { height, message: message + advice, code, because: 'unserved' };
 }
 
@@ -86,11 +89,8 @@ function heldUpByStore(
   return { message: `writing height ${height}`, code: undefined };
 }
 
-function heldUpByCollections(
-  height: number,
-  { edi, explainer, peer }: IndexingLine,
-  around: Surroundings,
-): HeldUp {
+function heldUpByCollections(height: number, line: IndexingLine, around: Surroundings): HeldUp {
+  const { edi, explainer, peer } = line;
   const { clock, network } = around;
   const { missing = 0, of = 0, troubles = [], heldBack = [] } = explainer.heldUpBy(height) ?? {};
   const what = `waiting for ${missing} of ${of} collections of height ${height}`;

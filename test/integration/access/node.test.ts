@@ -1,5 +1,6 @@
 import { promises as dns } from 'node:dns';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
@@ -16,6 +17,8 @@ import { createMetrics } from '../../../src/observability/index.js';
 import { sleep, systemClock, type Clock } from '../../../src/runtime/index.js';
 import { accessServer, testBlock, testId } from '../../support/accessServer.js';
 import type { AccessHandlers, StreamHandler } from '../../support/accessServer.js';
+import { FaultProxy } from '../../support/faultProxy.js';
+import { certificateOf, keyOf } from '../../support/secretFiles.js';
 import { atEnd, type RawNode } from '../../support/index.js';
 
 const never = new AbortController().signal;
@@ -113,12 +116,13 @@ describe('unary calls', () => {
     peculiar.close();
   });
 
-  it('have nothing in their texts that a terminal acts on, and names of some length only', async () => {
+  it('have nothing in their texts that a terminal acts on, names of some length only, and answer what was asked', async () => {
     let evil = 'a\nb\u001b[31mc';
     const node = await connect({
       unary: {
         GetNetworkParameters: () => ({ chain_id: evil }),
         GetNodeVersionInfo: () => Promise.reject(new StatusError('INTERNAL', evil)),
+        GetBlockByHeight: () => sealedBlock({ height: 13 }),
       },
     });
     const shown = 'a\\u000ab\\u001b[31mc';
@@ -126,10 +130,6 @@ describe('unary calls', () => {
     await expect(node.getNodeVersionInfo()).rejects.toThrow(shown);
     evil = 'x'.repeat(300_000);
     expect(await kindOf(node.getNetworkParameters())).toBe('malformed');
-  });
-
-  it('refuse an answer to another question', async () => {
-    const node = await connect({ unary: { GetBlockByHeight: () => sealedBlock({ height: 13 }) } });
     expect(await kindOf(node.getBlockByHeight(12))).toBe('malformed');
   });
 
@@ -214,17 +214,41 @@ describe('unary calls', () => {
     await after.return?.();
   });
 
-  it('reach a node that has moved to another address of its name within seconds', async () => {
+  it('reach a node that has moved to another address of its name within seconds, under its name without a dot at the end', async () => {
     await connect({ unary: { GetNetworkParameters: parameters } });
     const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue([{ address: '127.0.0.2', family: 4 }] as never);
-    const endpoint = parseEndpoint(server.endpoint.replace('127.0.0.1', 'moved.test'));
-    const channel = new RpcChannel({ endpoint, maxMessageBytes: 1024, userAgent: 'test' }, { clock });
-    atEnd(() => channel.close());
     atEnd(() => lookup.mockRestore());
-    const ask = () => channel.unary(pathOf('GetNetworkParameters'), Buffer.alloc(0), { timeoutMs: 1_000 });
+    const askAt = (text: string) => {
+      const endpoint = parseEndpoint(text);
+      const channel = new RpcChannel({ endpoint, maxMessageBytes: 1024, userAgent: 'test' }, { clock });
+      atEnd(() => channel.close());
+      return () => channel.unary(pathOf('GetNetworkParameters'), Buffer.alloc(0), { timeoutMs: 1_000 });
+    };
+    const ask = askAt(`moved.test:${server.port}`);
     expect(await ask()).toHaveProperty('code', 14);
     lookup.mockResolvedValue([{ address: '127.0.0.1', family: 4 }] as never);
     await expect.poll(ask, { timeout: 15_000 }).toBeInstanceOf(Buffer);
+    const [key, cert] = [keyOf('localhost'), certificateOf('localhost')].map((file) => readFileSync(file));
+    const proxy = await FaultProxy.before(server, { key: String(key), cert: String(cert) });
+    await askAt(`grpcs://moved.test.:${proxy.port}`)();
+    expect(proxy.serverNames[0]).toBe('moved.test');
+  });
+
+  it('go out beside a stream of heads where the node takes no connection more, and say so to whoever asks it who it is', async () => {
+    const tell: StreamHandler = (_request, call) => call.send({ block_id: testId(1), block_height: '1' });
+    const streams = { SubscribeBlockDigestsFromLatest: tell };
+    await connect({ unary: { GetNetworkParameters: parameters }, streams });
+    const proxy = await FaultProxy.before(server);
+    let outages = 0;
+    const endpoint = parseEndpoint(`127.0.0.1:${proxy.port}`);
+    const node = await connect({}, { endpoint }, { onOutage: () => (outages += 1) });
+    const heads = iteratorOf(node.subscribeBlockDigests({ sealed: false, signal: never }));
+    expect(await heads.next()).toMatchObject({ value: { height: 1 } });
+    await proxy.become({ kind: 'full' });
+    for (let i = 0; i < 2; i++) expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
+    expect(outages).toBe(1);
+    await heads.return?.();
+    expect(await kindOf(node.getNetworkParameters())).toBe('unavailable');
   });
 
   it('leave an address of the name behind which nothing answers: calls after three deadlines, a stream once', async () => {
@@ -232,11 +256,8 @@ describe('unary calls', () => {
     const lookup = vi.spyOn(dns, 'lookup').mockResolvedValue(addresses as never);
     atEnd(() => lookup.mockRestore());
     const send: StreamHandler = (_request, call) => call.send({ block: testBlock(1) });
-    const handlers = {
-      unary: { GetNetworkParameters: parameters },
-      streams: { SubscribeBlocksFromStartHeight: send },
-    };
-    await connect(handlers);
+    const streams = { SubscribeBlocksFromStartHeight: send };
+    await connect({ unary: { GetNetworkParameters: parameters }, streams });
     // At the first address connections come about, and nothing is answered.
     let unanswered = 0;
     const mute = createServer().on('stream', () => (unanswered += 1));

@@ -125,12 +125,9 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
     await this.#answered('GetBlockByHeight');
     const refusal = this.script.belowRoot?.(height);
     if (refusal !== undefined) {
-      const where = {
-        node: this.name,
-        method: 'GetBlockByHeight',
-        lowestHeight: refusal.lowestHeight,
-      } as const;
-      throw new UpstreamError('below_root', where, refusal.text);
+      const { lowestHeight, text } = refusal;
+      const where = { node: this.name, method: 'GetBlockByHeight', lowestHeight } as const;
+      throw new UpstreamError('below_root', where, text);
     }
     const id = this.script.blockIdAt?.(height);
     if (id === undefined) throw this.error('not_found', 'GetBlockByHeight');

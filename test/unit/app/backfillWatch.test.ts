@@ -48,10 +48,8 @@ class World {
     };
     const meter = measureProgress({ clock, source: { latestIndexedHeight, headHeight: () => range.to } });
     const line = { indexing, meter, stillMs: () => clock.monotonic() - grewAtMs };
-    this.running = [
-      ...this.running,
-      { job: { range, store: { latestIndexedHeight } }, line } as unknown as Running,
-    ];
+    const job = { range, store: { latestIndexedHeight } };
+    this.running = [...this.running, { job, line } as unknown as Running];
     return (heights) => {
       latest += heights;
       this.filled += heights;

@@ -28,13 +28,8 @@ export class FakeChain {
   }
 
   block(height: number): FinalizedBlock {
-    return {
-      id: this.idAt(height),
-      parentId: this.idAt(height - 1),
-      height,
-      collectionIds: [],
-      encoded: new Uint8Array(),
-    };
+    const [id, parentId] = [this.idAt(height), this.idAt(height - 1)];
+    return { id, parentId, height, collectionIds: [], encoded: new Uint8Array() };
   }
 }
 
@@ -179,11 +174,7 @@ export class FakeAccessNode extends NodeInMemory {
     if (this.unknown.has(method)) throw this.error('unimplemented', method);
   }
 
-  async #answer(
-    method: AccessMethod,
-    height: number,
-    signal: AbortSignal | undefined,
-  ): Promise<ReceivedBlock | 'end'> {
+  async #answer(method: AccessMethod, height: number, signal?: AbortSignal): Promise<ReceivedBlock | 'end'> {
     const failure = this.failsOnce.get(height);
     this.failsOnce.delete(height);
     if (failure !== undefined) throw this.error(failure, method);

@@ -344,12 +344,9 @@ it('says which certificate is invalid, warns once, and goes on with the next blo
   });
   expect(proving.prover.finalBlock()?.height).toBe(277);
   await proving.reaches(281);
-  expect(proving.logger.of('warn')).toMatchObject([
-    {
-      message: 'a certificate of the chain is invalid',
-      fields: { height: 280, reason: 'the signatures do not hold' },
-    },
-  ]);
+  const fields = { height: 280, reason: 'the signatures do not hold' };
+  const warning = { message: 'a certificate of the chain is invalid', fields };
+  expect(proving.logger.of('warn')).toMatchObject([warning]);
   let told = 0;
   proving.prover.onProven(() => (told += 1));
   await proving.reaches(282);
@@ -386,10 +383,8 @@ it('takes no forged snapshot: the node is reported for that call, and the next o
 it('believes the nodes at the newest block only where none has the first, not while one does not answer', async () => {
   const proving = await proved([42, 50], { change: ({ first }) => (first.down = true) });
   expect(proving.status.reason).toContain('block 42');
-  Object.assign(proving.first, {
-    down: false,
-    snapshot: (height: number) => (height < 50 ? 'below_root' : snapshot),
-  });
+  proving.first.down = false;
+  proving.first.snapshot = (height) => (height < 50 ? 'below_root' : snapshot);
   await proving.clock.advance(15_000);
   expect(proving.status).toMatchObject({
     anchor: { kind: 'first_use', height: 50 },
@@ -431,9 +426,8 @@ const named = (kind: NamedBlock['kind'], height: number, id = headerAt(height).i
 
 it('rests on the root that the spork table names, and on the nodes where none has its protocol state', async () => {
   const proving = await proved([42, 52], { named: [named('spork_root', 42)] });
-  expect(proving.status).toMatchObject({
-    ...{ anchor: named('spork_root', 42), provenHeight: 50, reason: undefined },
-  });
+  const anchor = named('spork_root', 42);
+  expect(proving.status).toMatchObject({ anchor, provenHeight: 50, reason: undefined });
   const lacking = await proved([42, 50], {
     named: [named('spork_root', 42)],
     change: ({ first }) => (first.snapshot = (height) => (height === 42 ? 'not_found' : snapshot)),
@@ -468,10 +462,8 @@ it('rests on the last block of a spork once it is indexed and proven itself, whi
   await proving.clock.advance(FIVE_MINUTES_MS);
   expect(await proving.checks()).toEqual({ valid, invalid: 0 });
   expect(calls).toHaveLength(asked);
-  const unproven = await proved([42, 52], {
-    named: [named('spork_table', 52)],
-    change: (its) => its.unproven.add(52),
-  });
+  const change = (its: { readonly unproven: Set<number> }) => its.unproven.add(52);
+  const unproven = await proved([42, 52], { named: [named('spork_table', 52)], change });
   expect(unproven.status).toMatchObject({
     ...{ anchor: undefined, provenHeight: undefined, reason: 'block 52 itself is not proven' },
   });

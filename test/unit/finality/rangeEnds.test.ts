@@ -83,9 +83,8 @@ describe('the first block of a range whose lower neighbour is not indexed', () =
     world.node('a').odd.set(100, { block: world.chain.block(100), status: 'unknown' });
     await reading.moveHead(200, 60_000);
     expect(reading.linked()).toEqual([]);
-    expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([
-      { node: 'a', said: 'gives no finalized block 100' },
-    ]);
+    const given = { node: 'a', said: 'gives no finalized block 100' };
+    expect(reading.blocks.heldUpBy()?.troubles).toMatchObject([given]);
   });
 
   it.each([

@@ -85,9 +85,9 @@ class TurnedAddresses implements experimental.Resolver {
     this.#names = experimental.createResolver({ scheme: 'dns', path }, tell, options);
   }
 
-  /** What a certificate must be for. */
+  /** What a certificate must be for. The dot at the end of a full name belongs to DNS alone: servers refuse it (RFC 6066). */
   static getDefaultAuthority({ path }: ResolverOf[0]): string {
-    return path;
+    return path.replace(/\.(?=:\d+$)/, '');
   }
 
   updateResolution(): void {

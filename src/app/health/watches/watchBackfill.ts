@@ -2,8 +2,7 @@ import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../.
 import type { DaemonConfig } from '../../../config/index.js';
 import { EdgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
 import type { ProgressState } from '../../../observability/index.js';
-import { common } from '../../../ranges/index.js';
-import type { BackfillState, RangePhase, RangeState } from '../../../ranges/index.js';
+import { common, type BackfillState, type RangePhase, type RangeState } from '../../../ranges/index.js';
 import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';

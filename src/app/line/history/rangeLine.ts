@@ -65,10 +65,8 @@ export async function startRangeLine(
     else rejectOutcome(error);
   };
   const listener = headBeyond(parts);
-  const limitBytes = Math.max(
-    MIN_IN_FLIGHT_BYTES,
-    Math.floor(config.maxInFlightBytes / config.backfill.parallelRanges),
-  );
+  const share = config.maxInFlightBytes / config.backfill.parallelRanges;
+  const limitBytes = Math.max(MIN_IN_FLIGHT_BYTES, Math.floor(share));
   const window = new Window(
     { heights: config.backfill.window, stopHeight: range.to, limitBytes },
     {
