@@ -128,7 +128,6 @@ export function apiServerOver(
 }
 
 type Parts = Partial<ApiServerOptions & Pick<ApiServerDependencies, 'work'>> & {
-  readonly status?: ApiServerDependencies['status']['status'];
   /** More of the status than the test's default. */
   readonly told?: Partial<StatusDocument>;
   readonly clock?: Clock;
@@ -143,12 +142,9 @@ export class ServedChain extends IndexedChain {
   readonly #server: ReturnType<typeof apiServerOver>['server'];
   readonly #failures: unknown[];
 
-  private constructor(store: MemoryIndexStore, range: IndexedRange, { status: tell, told, ...parts }: Parts) {
+  private constructor(store: MemoryIndexStore, range: IndexedRange, { told, ...parts }: Parts) {
     super(store, range);
-    const status = {
-      range: () => this.range,
-      status: tell ?? (() => ({ ...statusWith(this.range), ...told })),
-    };
+    const status = { range: () => this.range, status: () => ({ ...statusWith(this.range), ...told }) };
     const made = apiServerOver(store, status.range, { ...parts, status });
     this.#server = made.server;
     this.#failures = made.failures;
