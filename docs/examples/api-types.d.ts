@@ -1064,15 +1064,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1158,15 +1163,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1248,15 +1258,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1340,15 +1355,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1432,15 +1452,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1523,15 +1548,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1613,15 +1643,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1682,15 +1717,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1761,15 +1801,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1830,15 +1875,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description indexer_silent: only the indexing thread knows, and it does not answer now; healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'indexer_silent' | 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -1918,15 +1968,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -2019,15 +2074,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -2105,15 +2165,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description stopping: the daemon is stopping; healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'stopping' | 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -2182,15 +2247,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description indexer_silent: only the indexing thread knows, and it does not answer now; healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'indexer_silent' | 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -2275,15 +2345,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -2371,15 +2446,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };
@@ -2440,15 +2520,20 @@ export interface operations {
           };
         };
       };
-      /** @description healing: what is asked for was stored, is damaged, and is fetched again; busy: too much is under way: large responses, streams, or open files */
+      /** @description healing: what is asked for was stored, is damaged, and is fetched again; storage: the store cannot be read; busy: too much is under way: large responses, streams, or open files */
       503: {
         headers: { [name: string]: unknown };
         content: {
           'application/json': components['schemas']['Error'] & {
             /** @enum {string} */
-            reason?: 'healing' | 'busy';
+            reason?: 'healing' | 'storage' | 'busy';
           };
         };
+      };
+      /** @description Any other refusal. */
+      default: {
+        headers: { [name: string]: unknown };
+        content: { 'application/json': components['schemas']['Error'] };
       };
     };
   };

@@ -156,16 +156,20 @@ function success({ kind, mediaType = JSON_MEDIA_TYPE, response, summary }: Route
   };
 }
 
-/** One response per HTTP status, with its reasons. */
+/** One response per HTTP status, with its reasons, and one for what refuses before there is a route, or where it is forwarded to. */
 function refusalsFor(reasons: readonly ApiErrorReason[]): Record<string, Response> {
-  const statuses = new Set(reasons.map((reason) => refusals[reason].status));
-  return Object.fromEntries(
-    [...statuses].map((status) => {
-      const given = reasons.filter((reason) => refusals[reason].status === status);
-      const { keywords } = T.words(...given);
-      const schema = { allOf: [errorSchema.keywords, { properties: { reason: keywords } }] };
-      const description = given.map((reason) => `${reason}: ${refusals[reason].when}`).join('; ');
-      return [String(status), { description, content: { [JSON_MEDIA_TYPE]: { schema } } }];
-    }),
-  );
+  const withBody = (description: string, schema: T.Keywords): Response => ({
+    description,
+    content: { [JSON_MEDIA_TYPE]: { schema } },
+  });
+  const statusesOf = (reason: ApiErrorReason): readonly number[] => refusals[reason].statuses;
+  const statuses = new Set(reasons.flatMap(statusesOf));
+  const named = [...statuses].map((status) => {
+    const given = reasons.filter((reason) => statusesOf(reason).includes(status));
+    const { keywords } = T.words(...given);
+    const schema = { allOf: [errorSchema.keywords, { properties: { reason: keywords } }] };
+    const description = given.map((reason) => `${reason}: ${refusals[reason].when}`).join('; ');
+    return [status, withBody(description, schema)] as const;
+  });
+  return { ...Object.fromEntries(named), default: withBody('Any other refusal.', errorSchema.keywords) };
 }

@@ -165,7 +165,7 @@ const faults: readonly Fault[] = [
   ],
   [
     'io',
-    /\b(?:ENOLCK|ENODEV|ENOSYS|EOPNOTSUPP|ENOTSUP)\b|No locks available|No such device(?! or)|Operation not supported|Function not implemented/i,
+    /\b(?:EINVAL|ENOLCK|ENODEV|ENOSYS|EOPNOTSUPP|ENOTSUP)\b|Invalid argument|No locks available|No such device(?! or)|Operation not supported|Function not implemented/i,
     'The file system lacks what a database needs (locks, files mapped into memory), as some network and shared folders ' +
       'do, or its device is gone. Choose a directory on a local disk.',
   ],

@@ -200,6 +200,7 @@ it('a directory is refused where it is not what it was, or something else', asyn
   expect(await resumed('--to', '99')).toMatch(/goes to height \d+ already/);
   const path = join(directory, files[0]?.path ?? '');
   const list = join(directory, 'manifest.json');
+  const told = (other: object) => writeFileSync(list, JSON.stringify({ ...manifest, ...other }));
   for (const [damage, words] of [
     [
       () => writeFileSync(path, readFileSync(path, 'utf8').replace('height', 'hEight')),
@@ -207,10 +208,12 @@ it('a directory is refused where it is not what it was, or something else', asyn
     ],
     [() => truncateSync(path, 3), /does not match manifest\.json/],
     [() => rmSync(path), /was changed or removed after it was written/],
+    // Of heights that this index does not have, either.
     [
-      () => writeFileSync(list, JSON.stringify({ ...manifest, partitions: [null] })),
-      /has no manifest\.json of an/,
+      () => told({ chain_id: 'flow-emulator', from: 1, partitions: [] }),
+      /holds an export of flow-emulator, but/,
     ],
+    [() => told({ partitions: [null] }), /has no manifest\.json of an/],
     [() => rmSync(list), /has no manifest\.json of an export/],
     [() => mkdirSync(list), /Cannot write .*manifest\.json: it is a directory/],
   ] as const) {
@@ -297,7 +300,7 @@ describe('what files are made of', () => {
     expect(await exportAt(served.port, place, '--format', format)).toMatchObject({ exit: 'done' });
     served.change({ latestIndexed: LAST - 2 });
     expect(await exportAt(served.port, place, '--format', format, '--resume')).toMatchObject(
-      refusal('not_found', `has height ${LAST}, which the index does not have (again): it was rewound`),
+      refusal('not_found', `has height ${LAST}, which the index does not have (again): it is of another`),
     );
   });
 

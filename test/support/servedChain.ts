@@ -127,7 +127,7 @@ export function apiServerOver(
   return { server, feed, logger, metrics, failures };
 }
 
-type Parts = Partial<ApiServerOptions> & {
+type Parts = Partial<ApiServerOptions & Pick<ApiServerDependencies, 'work'>> & {
   /** More of the status than the test's default. */
   readonly told?: Partial<StatusDocument>;
   readonly clock?: Clock;

@@ -1,5 +1,6 @@
 import { decodeBlock, transactionAt, VerificationMemory } from '../../flow/index.js';
-import { verifiedBlock, type BlockEntry, type IndexReader, type WholeBlock } from '../../storage/index.js';
+import { verifiedBlock } from '../../storage/index.js';
+import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../storage/index.js';
 import * as T from '../Schema.js';
 import { heightOutside, invalidArgument as invalid } from '../view/ApiError.js';
 import { heightIn, type Query } from '../view/queryParameters.js';
@@ -50,17 +51,11 @@ export const storedLine = T.object({
 }).named('StoredBlock');
 export type StoredLine = T.Described<typeof storedLine>;
 
-/** The requested heights, both ends included. */
-export interface ExportRange {
-  readonly from: number;
-  readonly to: number;
-}
-
 /**
  * A page of whole blocks as lines, from `from` on: at most MAX_PAGE_HEIGHTS, none above `to` or the watermark. The bytes depend
  * only on the chain, and every collection is hashed again. Empty when `from` cannot be read. Expected errors: `StorageError`.
  */
-export async function exportPage(reader: IndexReader, range: ExportRange): Promise<string> {
+export async function exportPage(reader: IndexReader, range: HeightRange): Promise<string> {
   const memory = new VerificationMemory();
   return pageOf(reader, range, ({ block, collections }) => {
     const bodies = collections.map(({ encoded }) => encoded);
@@ -72,7 +67,7 @@ export async function exportPage(reader: IndexReader, range: ExportRange): Promi
  * Blocks with all their bytes, for clients that keep their own index: a line for each. Pages end like those of `exportPage`.
  * Expected errors: `StorageError`.
  */
-export function storedPage(reader: IndexReader, range: ExportRange): Promise<string> {
+export function storedPage(reader: IndexReader, range: HeightRange): Promise<string> {
   return pageOf(reader, range, ({ block, collections }) => {
     const line: StoredLine = {
       kind: 'stored',
@@ -86,7 +81,7 @@ export function storedPage(reader: IndexReader, range: ExportRange): Promise<str
 
 async function pageOf(
   reader: IndexReader,
-  { from, to }: ExportRange,
+  { from, to }: HeightRange,
   textOf: (block: WholeBlock) => string,
 ): Promise<string> {
   const blocks: string[] = [];
@@ -102,8 +97,8 @@ async function pageOf(
   return blocks.join('');
 }
 
-/** Parses the query of `/export`. Expected errors: ApiError (400, and 404 for a `from` that is not indexed). */
-export function exportRange(query: Query, range: IndexedRange): ExportRange {
+/** Parses the query of `/export`; both ends are included. Expected errors: ApiError (400, and 404 for a `from` that is not indexed). */
+export function exportRange(query: Query, range: IndexedRange): HeightRange {
   const from = heightIn(query, 'from');
   const to = heightIn(query, 'to') ?? Number.MAX_SAFE_INTEGER;
   if (from === undefined) throw invalid('from is required: the height to begin at');

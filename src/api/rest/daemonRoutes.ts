@@ -53,7 +53,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary: 'What the daemon is doing, and why.',
       parameters: [],
       response: statusSchema,
-      errors: [],
+      errors: ['indexer_silent'],
       handle: async () => ({ body: await status.status() }),
     },
     {
@@ -117,7 +117,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       response: T.oneOf(heightSchema, rewindSchema, errorSchema).named('FeedEvent'),
       mediaType: 'text/event-stream',
       kind: 'stream',
-      errors: ['invalid_argument', ...heightErrors],
+      errors: ['invalid_argument', ...heightErrors, 'stopping'],
       handle: (request) => eventStream(request, dependencies),
     },
     {
@@ -126,7 +126,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       summary: 'Why a height, or the object with this ID, is or is not in the index.',
       parameters: [inPath('key', 'A height, or the ID of a block, collection or transaction.')],
       response: explainSchema,
-      errors: ['malformed_id'],
+      errors: ['malformed_id', 'indexer_silent'],
       handle: async ({ params }) => ({ body: await explainDocument(reader, params['key'] ?? '', work) }),
     },
     {

@@ -215,7 +215,7 @@ export async function exportRange(
       : asked.follow || highest <= latest
         ? undefined
         : held !== undefined && held.to > latest
-          ? `The export has height ${held.to}, which the index does not have (again): it was rewound. Begin a new export, or wait for that height with --follow.`
+          ? `The export has height ${held.to}, which the index does not have (again): it is of another chain, or was rewound. Begin a new export, or wait for that height with --follow.`
           : `Height ${highest} is not yet indexed: lower ${from > latest ? '--from' : '--to'}, or wait for it with --follow.`;
   const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
   if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);

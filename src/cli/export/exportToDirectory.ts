@@ -151,6 +151,10 @@ async function writePartitions(
   const { progress, signal, source } = parts;
   const name = named(path);
   const { partition: size } = options.shape;
+  if (begun !== undefined && begun.chain_id !== source.chainId) {
+    const message = `${name} holds an export of ${begun.chain_id}, but the index is of ${source.chainId}. Choose another directory.`;
+    throw new OperatorError('foreign', message);
+  }
   const last = begun?.partitions.at(-1);
   const wanted = asked.from ?? begun?.from;
   // Of what the directory holds, the index need have no more than the last block, or what is written again.
@@ -160,10 +164,6 @@ async function writePartitions(
   const span = Math.floor(range.to / size) - Math.floor(shape.from / size);
   if (range.to < ENDLESS && span >= MAX_PARTITIONS) throw tooMany();
   if (begun !== undefined) {
-    if (begun.chain_id !== source.chainId) {
-      const message = `${name} holds an export of ${begun.chain_id}, but the index is of ${source.chainId}. Choose another directory.`;
-      throw new OperatorError('foreign', message);
-    }
     checkNotBeyond(name, begun.to, asked.to);
     if (last !== undefined) await checkSame({ height: last.to, id: last.last_block_id }, source);
     const difference = differenceOf(begun, shape);

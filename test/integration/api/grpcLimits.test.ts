@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { ClientHttp2Session, ClientHttp2Stream, IncomingHttpHeaders } from 'node:http2';
 import type { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
+import { hasSoundHttp2 } from '../../../src/api/index.js';
 import type { BlockEntry } from '../../../src/storage/index.js';
 import { beginCall, chainOf, counted, eventually, openSession, openSocket } from '../../support/index.js';
 import { refusalOf, scraped, servedOverGrpc, smallChain, transactionWith } from '../../support/index.js';
@@ -298,3 +299,8 @@ function pinged(session: ClientHttp2Session): Promise<void> {
     session.ping((error) => (error === null ? resolve() : reject(error)));
   });
 }
+
+it('knows the lines of Node.js that a caller of the port can abort', () => {
+  const versions = ['v20.20.2', 'v22.23.3', 'v24.21.0', 'v26.8.1'];
+  expect(versions.map(hasSoundHttp2)).toEqual([true, false, true, false]);
+});

@@ -1,5 +1,7 @@
 import { beforeEach, expect, it } from 'vitest';
+import { indexerSilent } from '../../../src/api/index.js';
 import type { openApiDocument } from '../../../src/api/openapi.js';
+import { DatabaseFault } from '../../../src/storage/index.js';
 import { accountsOff } from '../../support/accountsOff.js';
 import { chainOf, EventReader, HashedChain, idOf, ServedChain, transactionIds } from '../../support/index.js';
 import { transactionWith } from '../../support/index.js';
@@ -86,6 +88,7 @@ const below = /^height 99 is below the first indexed height 100$/;
 const above = /^height 160 is not yet indexed \(latest 159, head 170\)$/;
 const badId = /^invalid ID format: expected 64 hex/;
 const hole = /^height 104 is not indexed: it is in a hole, heights 103..105$/;
+const silent = /^this needs the indexing thread, which does not answer now/;
 const early = /^nothing is indexed yet \(latest unknown, head unknown\)$/;
 const badPath = /^the path is not well-formed: each % must begin the two hexadecimal digits.{0,120}$/;
 const noSuch = (what: string) => new RegExp(`^no such ${what} in heights 100..159$`);
@@ -96,7 +99,8 @@ type Refused = readonly [call: string, code: number, reason: string, words: RegE
 
 /**
  * For every route, calls that are refused, with each reason that it is described to have. `early` ones are made while nothing is
- * indexed, `hole` ones while heights are missing in the middle, `off` ones without an index of accounts.
+ * indexed, `hole` ones while heights are missing in the middle, `off` ones without an index of accounts,
+ * `away` ones without the database, `silent` ones without an answer of the indexing thread, `closed` ones at the end.
  */
 const refused: Readonly<Record<string, readonly Refused[]>> = {
   '/v1/blocks': [
@@ -122,6 +126,7 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
     ['early /v1/blocks?height=100', 404, 'not_yet_indexed', /^height 100 .*\(latest unknown, head unkn/],
     ['early /v1/blocks?height=final', 404, 'not_yet_indexed', /^no final block is indexed yet \(latest unkn/],
     ['early /v1/blocks?height=sealed', 404, 'not_yet_indexed', /^no sealed block is indexed yet \(latest/],
+    ['away /v1/blocks?height=100', 503, 'storage', /^the database that holds the index cannot be read now/],
   ],
   '/v1/blocks/{ids}': [
     [`/v1/blocks/${blockId}?${select}`, 400, 'invalid_argument', /at most 50 fields/],
@@ -177,7 +182,7 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
   ],
   '/v1/network/parameters': [],
   '/v1/node_version_info': [['early /v1/node_version_info', 404, 'not_yet_indexed', early]],
-  '/status': [],
+  '/status': [['silent /status', 503, 'indexer_silent', silent]],
   '/lookup/{kind}/{key}': [
     ['/lookup/account/f8d6', 400, 'invalid_argument', /"account"; known: block, collection, transaction$/],
     ['/lookup/block/0xabc', 400, 'malformed_id', /^expected a height or a block ID .* digits, got "0xabc"$/],
@@ -208,8 +213,12 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
     ['/events?from=99', 404, 'below_first_indexed', below],
     ['hole /events?from=104', 404, 'hole', hole],
     ['early /events', 404, 'not_yet_indexed', early],
+    ['closed /events', 503, 'stopping', /^the daemon is stopping/],
   ],
-  '/explain/{key}': [['/explain/final', 400, 'malformed_id', /^expected a height or an ID/]],
+  '/explain/{key}': [
+    ['/explain/final', 400, 'malformed_id', /^expected a height or an ID/],
+    ['silent /explain/100', 503, 'indexer_silent', silent],
+  ],
   '/export': [
     ['/export?to=109', 400, 'invalid_argument', /^from is required/],
     ['/export?from=160', 404, 'not_yet_indexed', above],
@@ -251,6 +260,13 @@ const astray: readonly Refused[] = [
   [`/v1/transactions/${'a'.repeat(9_000)}`, 414, 'too_large', /longer than 8192 characters/],
 ];
 
+const away = new DatabaseFault('unavailable', 'no server', {});
+const noAnswer = (): never => {
+  throw indexerSilent();
+};
+const work = { momentAt: noAnswer, naming: noAnswer };
+const untold = Object.defineProperty({}, 'ready', { get: noAnswer, enumerable: true });
+
 /** What is refused of a call; all of it is as it is told. */
 async function refusalOf([call, code, reason, words]: Refused) {
   const { range } = served;
@@ -259,6 +275,9 @@ async function refusalOf([call, code, reason, words]: Refused) {
   const holed = [100, 106].map((from) => ({ from, to: from === 100 ? 102 : LATEST }));
   if (state === 'hole') served.change({ firstIndexed: 106, coverage: holed });
   if (state === 'off') served.store.accounts = accountsOff;
+  if (state === 'silent') served = await ServedChain.start(chain, heads, { told: untold, work });
+  if (state === 'away') served.store.blockByHeight = () => Promise.reject(away);
+  if (state === 'closed') await served.feed.close();
   const { status, body } = await served.get(path!);
   served.range = range;
   served.store.switchAccountsOn();
@@ -276,7 +295,7 @@ async function refusalOf([call, code, reason, words]: Refused) {
 /** Any request may be refused for these, whatever its route. */
 const common = ['bad_request', 'too_large', 'rate_limited', 'healing', 'storage', 'internal', 'busy'];
 
-function schemaOf(operation: Operation, status: number): JsonSchema | undefined {
+function schemaOf(operation: Operation, status: number | string): JsonSchema | undefined {
   return Object.values(operation.responses[status]?.content ?? {})[0]?.schema as JsonSchema | undefined;
 }
 
@@ -289,17 +308,14 @@ function reasonsOf(operation: Operation): string[] {
     });
 }
 
-it('names every route that is served, and no other', async () => {
+it('names every route that is served, and no other, and what each takes, under a name of its own', async () => {
   const document = await documentOf();
   expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } });
   expect(Object.keys(document.paths).sort()).toEqual(Object.keys(answered).sort());
   // The text of a 404 lists what the server has routes for.
   const { message } = (await served.get('/nothing')).body as { message: string };
   expect(message.split('served here: ')[1]?.split(', ').sort()).toEqual(Object.keys(document.paths).sort());
-});
-
-it('says of each route what it takes, under a name of its own', async () => {
-  const { paths } = await documentOf();
+  const { paths } = document;
   const operations = Object.entries(paths).map(([path, { get }]) => ({ path, ...get }));
   expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length);
   for (const { path, parameters, summary } of operations) {
@@ -347,7 +363,8 @@ it.each(Object.entries(refused))('describes every refusal of %s', async (path, c
   const { paths, components } = await documentOf();
   const operation = paths[path]!.get;
   const reasons = new Set([...calls.map(([, , reason]) => reason), ...common]);
-  expect(reasonsOf(operation).sort()).toEqual([...reasons].sort());
+  expect([...new Set(reasonsOf(operation))].sort()).toEqual([...reasons].sort());
+  expect(schemaOf(operation, 'default')).toEqual({ $ref: '#/components/schemas/Error' });
   for (const call of calls) {
     const body = await refusalOf(call);
     const schema = schemaOf(operation, call[1]) ?? { enum: [] };

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { openApiDocument } from '../../../src/api/openapi.js';
 import { readinessCodes } from '../../../src/observability/index.js';
 import { ServedChain, smallChain } from '../../support/index.js';
@@ -13,8 +13,9 @@ const read = async (path: string) => {
 
 const loadsOfOthers = /<iframe|<img|@import|url\(|https?:\/\//i;
 
-describe.each(['/', '/docs'])('the page at %s', (path) => {
-  it('is HTML that loads nothing of others, and may do nothing but what its policy names', async () => {
+it.each(['/', '/docs'])(
+  'the page at %s is HTML that loads nothing of others, and may do nothing but what its policy names',
+  async (path) => {
     const { status, headers, text } = await read(path);
     expect(status).toBe(200);
     expect(headers.get('content-type')).toBe('text/html; charset=UTF-8');
@@ -28,10 +29,10 @@ describe.each(['/', '/docs'])('the page at %s', (path) => {
     expect(text).not.toMatch(loadsOfOthers);
     expect(text.length).toBeLessThan(150_000);
     for (const [, id] of text.matchAll(/href="#([^"]*)"/g)) expect(text).toContain(`id="${id}"`);
-  });
-});
+  },
+);
 
-it('the status page may run its own script, and no other, and brings every readiness code with what to do, as that reads it', async () => {
+it('the status page may run its own script, and no other, and brings every readiness code with what to do, as that reads it, and imports nothing more', async () => {
   const { headers, text } = await read('/');
   const policy = headers.get('content-security-policy') ?? '';
   expect(policy).toMatch(/script-src 'self'(?:;|$)/);
@@ -43,15 +44,11 @@ it('the status page may run its own script, and no other, and brings every readi
   expect(scripts).toEqual([' type="application/json" id="readiness-codes"', page]);
   const json = /id="readiness-codes">(.*?)<\/script>/s.exec(text)?.[1] ?? '';
   expect(JSON.parse(json)).toEqual(readinessCodes);
-});
-
-it('the status page serves its script, which imports nothing more', async () => {
-  const { headers, text } = await read('/page/page.js');
-  expect(headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
-  expect(text).toContain('readiness-codes');
-  expect(text).not.toMatch(/\bimport\b(?!\.meta)|\bfrom\s*["']/);
-  expect(text).not.toMatch(/["'`]\/(?:status|events|explain|lookup|docs|openapi|v1)\b/);
-  expect(text).toContain('import.meta.url');
+  const script = await read('/page/page.js');
+  expect(script.headers.get('content-type')).toBe('text/javascript; charset=UTF-8');
+  for (const used of ['readiness-codes', 'import.meta.url']) expect(script.text).toContain(used);
+  expect(script.text).not.toMatch(/\bimport\b(?!\.meta)|\bfrom\s*["']/);
+  expect(script.text).not.toMatch(/["'`]\/(?:status|events|explain|lookup|docs|openapi|v1)\b/);
 });
 
 it('the status page is kept by browsers, which ask whether it is still the same, and has no other files', async () => {

@@ -27,7 +27,7 @@ const heightOf = ({ payload }: WsMessage): number => {
 };
 const heightsOf = (messages: readonly WsMessage[]): number[] => messages.map(heightOf);
 
-it('the topic blocks gives what /v1/blocks does, with the status that was subscribed to, as access nodes do', async () => {
+it('the topic blocks gives what /v1/blocks does, with the status that was subscribed to, as access nodes do; from a height, a block by its id, or the sealed head where nothing is said', async () => {
   const client = await WsClient.open(served.url);
   client.subscribe('mine', 'blocks', startingAt(114));
   const [answer, first, ...blocks] = await client.first(7);
@@ -36,6 +36,11 @@ it('the topic blocks gives what /v1/blocks does, with the status that was subscr
   const [block] = body as readonly [object];
   expect(blocks[3]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
   expect(first!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
+  client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
+  expect(heightsOf((await client.first(10)).slice(8))).toEqual([118, 119]);
+  client.subscribe('s', 'blocks', { block_status: 'sealed' });
+  const [, sealed] = (await client.first(12)).slice(10);
+  expect(sealed!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
 });
 
 it('the topic blocks may be subscribed to again, on the connection on which it ended', async () => {
@@ -47,15 +52,6 @@ it('the topic blocks may be subscribed to again, on the connection on which it e
   expect((await client.first(4))[3]).toMatchObject({ subscription_id: 'mine', error: rewound });
   client.subscribe('mine', 'blocks', startingAt(118));
   expect(heightsOf((await client.first(8)).slice(5))).toEqual([118, 119, 120]);
-});
-
-it('the topic blocks can begin at a block by its id, and with the sealed head where nothing is said', async () => {
-  const client = await WsClient.open(served.url);
-  client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
-  expect(heightsOf((await client.first(3)).slice(1))).toEqual([118, 119]);
-  client.subscribe('s', 'blocks', { block_status: 'sealed' });
-  const [, sealed] = (await client.first(5)).slice(3);
-  expect(sealed!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
 });
 
 it('the topic block_digests gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
@@ -201,7 +197,7 @@ it('a client that breaks off while the request in front of its upgrade is served
   await until(() => served.feed.followers === 0);
 });
 
-it('bounds: no more than a hundred connections', async () => {
+it('bounds: no more than a hundred connections, and messages of text of some length', async () => {
   const clients = await Promise.all(Array.from({ length: 100 }, () => WsClient.open(served.url)));
   // Not by the handshake: FCL in Node.js would take its process down with it.
   const further = await WsClient.open(served.url);
@@ -211,12 +207,8 @@ it('bounds: no more than a hundred connections', async () => {
   const again = await WsClient.open(served.url);
   again.send({ action: 'list_subscriptions' });
   expect(await again.next()).toMatchObject({ subscriptions: [] });
-});
-
-it('bounds: a message of the client has a length', async () => {
-  const client = await WsClient.open(served.url);
-  client.send('x'.repeat(16 * 1024 + 1));
-  expect(await client.closed).toMatchObject({ code: 1009 });
+  again.send('x'.repeat(16 * 1024 + 1));
+  expect(await again.closed).toMatchObject({ code: 1009 });
   const binary = await WsClient.open(served.url);
   binary.socket.send(Buffer.from('{}'));
   expect(await binary.closed).toMatchObject({ code: 1008 });

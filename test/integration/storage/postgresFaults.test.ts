@@ -297,6 +297,17 @@ it('is not believed where a trigger drops rows: nothing is committed, and it wai
   expect(store.trouble()).toBeUndefined();
 });
 
+it('waits where a key of another table keeps rows from being removed, and says what to do', async () => {
+  const { store, url } = await filled(10, [at(10), at(11)]);
+  await asAdmin(url, 'CREATE TABLE public.notes AS SELECT height FROM flow_store.block');
+  await asAdmin(url, 'ALTER TABLE public.notes ADD FOREIGN KEY (height) REFERENCES flow_store.block');
+  const removed = store.removeAbove(10);
+  await until(() => store.trouble()?.includes('drop that foreign key') === true);
+  await asAdmin(url, 'DROP TABLE public.notes');
+  await removed;
+  expect(await countIn(url, 'flow_store.block')).toBe(1);
+});
+
 it.each([
   ['add a constraint', 'ALTER TABLE flow_store.block ADD CHECK (height < 11)', 'remove the constraint'],
   ['add a key', 'CREATE UNIQUE INDEX ON flow_store.block_0 ((height < 0))', 'remove the constraint'],

@@ -17,7 +17,7 @@ async function lookup(kind: LookupKind, key: string, within: IndexedRange = rang
   return lookupDocument(store, kind, key, () => within);
 }
 
-it('finds a block by height and by id, with the size of each collection', async () => {
+it('finds a block by height, by id, and by the word for a head, with the size of each collection', async () => {
   const { block, collections } = first;
   const document = await lookup('block', '100');
   expect(document).toMatchObject({
@@ -31,9 +31,6 @@ it('finds a block by height and by id, with the size of each collection', async 
   });
   for (const key of [block.id.toUpperCase(), `0x${block.id}`])
     expect(await lookup('block', key)).toEqual(document);
-});
-
-it('finds the newest block, or the newest sealed one, by a word', async () => {
   for (const word of ['latest', 'final']) expect(await lookup('block', word)).toMatchObject({ height: 102 });
   const known = { ...range, sealed: 101 };
   expect(await lookup('block', 'sealed', known)).toMatchObject({ height: 101 });
@@ -42,27 +39,23 @@ it('finds the newest block, or the newest sealed one, by a word', async () => {
   await expect(lookup('block', 'sealed', { ...range, head: null })).rejects.toMatchObject(unknown);
 });
 
-it('finds a collection with its bodies and all its places', async () => {
+it('finds a collection with its bodies, and a transaction, with all places, the lowest in front', async () => {
   const { id } = first.collections[0]!;
   expect(await lookup('collection', id)).toMatchObject({
     ...{ kind: 'collection', id, ...inFirst, more_places: false },
     places: [100, 102].map((height) => ({ height, collection_index: 0 })),
     collection: { id, transactions: transactionIds(first, 0).map((each) => ({ id: each })) },
   });
-});
-
-it('finds a transaction with all its places, the lowest in front', async () => {
-  const [id] = transactionIds(first, 1);
-  expect(await lookup('transaction', id!)).toMatchObject({
-    ...{ kind: 'transaction', id, ...inFirst, collection_id: first.collections[0]!.id },
-    transaction_index: 1,
+  const [one] = transactionIds(first, 1);
+  expect(await lookup('transaction', one!)).toMatchObject({
+    ...{ kind: 'transaction', id: one, ...inFirst, collection_id: id, transaction_index: 1 },
     places: [
       { height: 100, collection_index: 0, transaction_index: 1 },
       { height: 100, collection_index: 1, transaction_index: 0 },
       { height: 102, collection_index: 0, transaction_index: 1 },
     ],
     more_places: false,
-    transaction: { id, gas_limit: '7' },
+    transaction: { id: one, gas_limit: '7' },
   });
 });
 

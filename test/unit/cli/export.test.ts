@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { programVersion } from '../../../src/app/index.js';
+import { loadParquet } from '../../../src/cli/export/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
 import { blocksOf, eventually, matching, refusal, RestNode, runInProcess } from '../../support/index.js';
 import { scratchDirectory, ServedChain, smallChain, transactionWith } from '../../support/index.js';
@@ -187,15 +188,6 @@ describe('a file that was cut', () => {
     expect(readFileSync(path)).toEqual(whole.subarray(0, -2000));
   });
 
-  it('is found out when it was changed after it was closed', async () => {
-    const changed = Buffer.from(whole);
-    const place = whole.indexOf('"gas_limit":"') + '"gas_limit":"'.length;
-    changed[place] = changed[place] === 0x31 ? 0x32 : 0x31;
-    expect(await run('--output', cutFile(changed), '--resume')).toMatchObject(
-      refusal('damage', /does not match its closing line/),
-    );
-  });
-
   const lineEnd = (from: number): number => whole.indexOf('\n', from) + 1;
   it.each([
     ['holds other things', () => Buffer.from('a thesis\n'), /other lines than an export/],
@@ -204,12 +196,19 @@ describe('a file that was cut', () => {
     ['lacks a transaction', () => withoutOneTransaction(), /lacks 1 lines|outside its block/],
     ['goes on after its end', () => Buffer.concat([whole, whole]), /more follows its closing line/],
     ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
-  ])('is refused when it %s', async (_, bytes, message) => {
+    [
+      'was changed after it was closed',
+      () => changed(),
+      /does not match its closing line/,
+      'damage' as const,
+    ],
+  ])('is refused when it %s', async (_, bytes, message, exit = 'usage') => {
     const path = cutFile(bytes());
-    expect(await run('--output', path, '--resume')).toMatchObject(refusal('usage', message));
+    expect(await run('--output', path, '--resume')).toMatchObject(refusal(exit, message));
     expect(readFileSync(path)).toEqual(bytes());
   });
 
+  const changed = (): Buffer => Buffer.from(whole.toString().replace(/"gas_limit":"\d/, '"gas_limit":"0'));
   const lastBlock = (): Buffer => whole.subarray(whole.lastIndexOf('{"kind":"block"'));
 
   function withoutOneTransaction(): Buffer {
@@ -335,4 +334,19 @@ describe('an export from a daemon', () => {
     expect(cut).toMatchObject(refusal('no_daemon', /No daemon answers/));
     expect((await runAt(served)).exit).toBe('no_daemon');
   });
+});
+
+it('a file of Parquet gives its bytes away as row groups end, within a block too', async () => {
+  const { growParquet } = await loadParquet();
+  // More rows than a row group holds.
+  const [MIB, ROWS] = [1024 * 1024, 40];
+  const column = { name: 'body', type: 'binary', trait: 'scattered' } as const;
+  const file = growParquet('bodies', [column], 'none');
+  for (let row = 0; row < ROWS; row += 1) file.add([Buffer.alloc(MIB, row)]);
+  const taken = file.take()?.length ?? 0;
+  expect(taken).toBeGreaterThan(30 * MIB);
+  expect(file.take(), 'nothing is given twice').toBeUndefined();
+  const rest = file.finish().length;
+  expect(rest).toBeGreaterThan(5 * MIB);
+  expect(taken + rest).toBeLessThan((ROWS + 1) * MIB);
 });

@@ -1,7 +1,7 @@
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { logBytes, StorageError, type StorageErrorKind } from '../../../src/storage/index.js';
+import { logBytes, StorageError, syncDirectory, type StorageErrorKind } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
 import { fault, flip, plainChain, rawEntries, RecordingLogger, refusal } from '../../support/index.js';
 import { sealed, useStores, withRawDatabase } from '../../support/index.js';
@@ -72,6 +72,10 @@ it('a directory is made for its owner alone, with its parents', async () => {
   expect((await stat(dirname(path))).mode & 0o777).toBe(0o700);
 });
 
+// As a folder that a virtual machine shares.
+it('what cannot sync a directory may be written to', () =>
+  expect(syncDirectory('/proc')).resolves.toBeUndefined());
+
 const mapped = (error: unknown) => storageErrorFrom(error, 'open the store', '/data');
 
 it.each<[string, StorageErrorKind, string?]>([
@@ -85,6 +89,7 @@ it.each<[string, StorageErrorKind, string?]>([
   ['IO error: /data/000012.ldb: Input/output error', 'io', 'check the disk'],
   ['IO error: lock /data/LOCK: No locks available', 'io', 'a local disk'],
   ['IO error: /data/000012.ldb: No such device', 'io', 'a local disk'],
+  ['IO error: /share/index: Invalid argument', 'io', 'a local disk'],
   ['IO error: /data/000007.log: File too large', 'io', 'ulimit -f'],
   ['IO error: /data/000012.ldb: Cannot allocate memory', 'io', 'vm.max_map_count'],
   ['Corruption: block checksum mismatch', 'corrupt'],

@@ -3,89 +3,82 @@ import { OperatorError } from '../../../runtime/index.js';
 import { causesOf, DatabaseFault, StorageError, type StorageErrorKind } from '../../StorageError.js';
 
 /** What to do about some answers. It is only advice: whatever a server says, it is the server's, and is waited for. */
-const ADVICE: readonly (readonly [said: RegExp, kind: StorageErrorKind, advice: string])[] = [
+const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageErrorKind])[] = [
   [
     /^53100/,
-    'disk_full',
     'The disk of the database is full. Free some space there; what was indexed is safe.',
+    'disk_full',
   ],
-  [/^25006/, 'unavailable', 'It takes no writes now: is it a replica, or did its host make it read-only?'],
-  [
-    /^26000|^42P05/,
-    'unavailable',
-    'A pooler seems to give the sessions of this program to others: see docs/poolers.md.',
-  ],
+  [/^25006/, 'It takes no writes now: is it a replica, or did its host make it read-only?'],
+  [/^26000|^42P05/, 'A pooler seems to give the sessions of this program to others: see docs/poolers.md.'],
   [
     /^28|^42501/,
-    'permission',
     'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and the privileges of the user.',
+    'permission',
   ],
   [
     /^53300/,
-    'unavailable',
     'Allow more connections of the server, the database or the user: docs/poolers.md says how many are used.',
   ],
   [
     /^(?:42|3F).*\bflow_jobs\b/,
-    'not_a_store',
     'Tables of the queue are missing or changed. Drop what is left of its schema, flow_jobs, and start again: a start creates them.',
+    'not_a_store',
   ],
-  [/^3D/, 'missing', 'Create the database first (createdb), or check its name.'],
-  [/^XX00[12]/, 'io', 'The database files are damaged. Restore the database from a copy.'],
+  [/^23503/, 'A table of somebody else refers to these rows: drop that foreign key.'],
+  [/^3D/, 'Create the database first (createdb), or check its name.', 'missing'],
+  [/^XX00[12]/, 'The database files are damaged. Restore the database from a copy.', 'io'],
   [
     /^42(?:601|704) FATAL/,
-    'unavailable',
     'The server does not take what PGOPTIONS asks of a new connection: change or unset it.',
   ],
   [
     /^(?:42|3F)/,
-    'not_a_store',
     'Its tables are not those of this program, or are gone: restore the database from a copy, or name another one (--store).',
+    'not_a_store',
   ],
-  [/./, 'unavailable', 'The log of the server, or of the pooler before it, says more.'],
+  [/./, 'The log of the server, or of the pooler before it, says more.'],
 ];
 
 /** The same for a connection, by its code or its words. */
 const CONNECTION_ADVICE: typeof ADVICE = [
   [
     /^ERR_OSSL/,
-    'permission',
     'sslcert and sslkey must name a certificate and its own key, in PEM and without a passphrase.',
+    'permission',
   ],
   // RFC 8446, 6: what the other side says of a certificate.
   [
     /SSL alert number (?:4[2-68]|116)\b/,
-    'permission',
     'The server does not accept the certificate of this program: see sslcert and sslkey.',
+    'permission',
   ],
   [
     /SSL routines/,
-    'permission',
     'What answers does not speak the TLS of this program: check the port, and ssl_min_protocol_version and ssl_ciphers of the server.',
+    'permission',
   ],
   [
     /^(?:ERR_TLS|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/,
-    'permission',
     'The certificate of the server is for another host, or its authority is not trusted: see sslrootcert.',
+    'permission',
   ],
-  [/password|SASL/i, 'permission', 'Give the password in PGPASSWORD, or in the file that PGPASSFILE names.'],
+  [/password|SASL/i, 'Give the password in PGPASSWORD, or in the file that PGPASSFILE names.', 'permission'],
   [
     /does not support SSL/i,
-    'permission',
     'Enable TLS on the server, or use sslmode=disable if the network is safe.',
+    'permission',
   ],
   [
     /has not answered/,
-    'unavailable',
     'Check the server, and what lies between: a firewall or balancer may have dropped the connection without a word, and a pooler may have none left.',
   ],
   [
     /\bE[MN]FILE\b|too many open files/i,
-    'unavailable',
     'No more files or connections may be open here: raise the limit ("ulimit -n", or LimitNOFILE of the systemd unit).',
   ],
-  [/has kept \d+ of/, 'unavailable', 'A trigger of that table in flow_store drops rows: remove it.'],
-  [/(?:)/, 'unavailable', 'Check that it runs, and can be reached from here.'],
+  [/has kept \d+ of/, 'A trigger of that table in flow_store drops rows: remove it.'],
+  [/(?:)/, 'Check that it runs, and can be reached from here.'],
 ];
 
 /**
@@ -108,7 +101,7 @@ export function saidByServer(error: unknown, doing: string, place: string, owner
         : 'Somebody has changed that table: remove the constraint, or restore the partition, and start again.';
     return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });
   }
-  const [, kind, advice] = adviceFor(ADVICE, `${code} ${severity} ${message}`);
+  const [, advice, kind = 'unavailable'] = adviceFor(ADVICE, `${code} ${severity} ${message}`);
   return new DatabaseFault(kind, `${words}. ${advice}`, { cause: error, code, owner });
 }
 
@@ -122,7 +115,7 @@ export function faultOf(error: unknown, doing: string, place: string): unknown {
   if (innermost === undefined) return error;
   const code = 'code' in innermost && typeof innermost.code === 'string' ? innermost.code : '';
   const words = innermost.message === '' ? code : innermost.message;
-  const [, kind, advice] = adviceFor(CONNECTION_ADVICE, `${code} ${words}`.trim());
+  const [, advice, kind = 'unavailable'] = adviceFor(CONNECTION_ADVICE, `${code} ${words}`.trim());
   return new DatabaseFault(kind, `Cannot ${doing} at ${place} (${words}). ${advice}`, { cause: error });
 }
 
