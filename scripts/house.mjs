@@ -142,7 +142,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_515,
-  'src/api': 9_659,
+  'src/api': 9_657,
   'src/app': 6_993,
   'src/cli': 4_224,
   'src/collections': 3_716,
@@ -155,7 +155,7 @@ export const maxLines = {
   'src/proof': 2_198,
   'src/ranges': 2_341,
   'src/runtime': 1_172,
-  'src/storage': 11_668,
+  'src/storage': 11_662,
   'src/main.ts': 261,
   test: 59_929,
 };

@@ -1,3 +1,5 @@
+import { fieldsOf } from '../runtime/index.js';
+
 export const COMPONENTS = '#/components/schemas/';
 
 /** What a JSON Schema says (the dialect of OpenAPI 3.1). */
@@ -43,6 +45,20 @@ export class Schema<T = unknown> {
   get orNull(): Schema<T | null> {
     return new Schema({ ...this.keywords, type: [this.keywords.type ?? [], 'null'].flat() });
   }
+}
+
+/** The first field that a value lacks, as one of another version of the program may. `undefined`: it has all. */
+export function missingIn(
+  value: unknown,
+  { items, properties = {}, required = [], target }: Keywords,
+): string | undefined {
+  if (value === null) return undefined;
+  if (target !== undefined) return missingIn(value, target);
+  if (Array.isArray(value)) return value.map((each) => missingIn(each, items ?? {})).find(Boolean);
+  const fields = fieldsOf(value);
+  const lacking = (name: string) =>
+    fields[name] === undefined ? name : missingIn(fields[name], properties[name] ?? {});
+  return required.map(lacking).find(Boolean);
 }
 
 /** The type that a schema describes. */

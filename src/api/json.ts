@@ -1,18 +1,6 @@
-import {
-  NO_TIME,
-  asBuffer,
-  decodeBlock,
-  decodeTransaction,
-  identifyTransactions,
-  paddedIdentifier,
-  toAddress,
-  type Block,
-  type CollectionGuarantee,
-  type IdentifiedTransaction,
-  type Identifier,
-  type Timestamp,
-  type TransactionSignature,
-} from '../flow/index.js';
+import { NO_TIME, asBuffer, decodeBlock, decodeTransaction, identifyTransactions } from '../flow/index.js';
+import { paddedIdentifier, toAddress, type Block, type CollectionGuarantee } from '../flow/index.js';
+import type { IdentifiedTransaction, Identifier, Timestamp, TransactionSignature } from '../flow/index.js';
 import * as T from './Schema.js';
 
 export function hex(bytes: Uint8Array): string {

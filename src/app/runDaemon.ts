@@ -5,15 +5,8 @@ import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../ob
 import type { TerminalStream } from '../observability/index.js';
 import { CertificateThread } from '../proof/index.js';
 import { hasSoundHttp2 } from '../api/index.js';
-import {
-  abortReason,
-  exitCodeOf,
-  messageOf,
-  OperatorError,
-  programVersion,
-  systemClock,
-  systemRandom,
-} from '../runtime/index.js';
+import { abortReason, exitCodeOf, messageOf, OperatorError, programVersion } from '../runtime/index.js';
+import { systemClock, systemRandom } from '../runtime/index.js';
 import type { ExitReason, Output } from '../runtime/index.js';
 import { logBytes } from '../storage/index.js';
 import { tellPlan } from './firstContact.js';

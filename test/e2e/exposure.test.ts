@@ -2,13 +2,8 @@ import { chmodSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { beginCall, devnetForTest, eventually, runProgram } from '../support/daemons.js';
-import {
-  scratchDirectory,
-  sessionOn,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-} from '../support/daemons.js';
+import { scratchDirectory, sessionOn, startArguments, startDaemon } from '../support/daemons.js';
+import { startDaemonHere } from '../support/daemons.js';
 
 const modeOf = (path: string): string => (statSync(path).mode & 0o777).toString(8);
 

@@ -31,12 +31,10 @@ it('offers the job queue as an entry point of its own, by the package’s name, 
   `;
   const { stdout } = await run(process.execPath, ['--input-type=module', '--eval', script], { cwd: root });
   expect(JSON.parse(stdout)).toEqual({
-    ...{
-      seen: ['1', '2', '3', '4', '5'],
-      processed: 5,
-      refused: 'ERR_PACKAGE_PATH_NOT_EXPORTED',
-      isSame: true,
-    },
+    seen: ['1', '2', '3', '4', '5'],
+    processed: 5,
+    refused: 'ERR_PACKAGE_PATH_NOT_EXPORTED',
+    isSame: true,
   });
 });
 
@@ -65,24 +63,17 @@ function sources(folder = join(root, 'src')): string[] {
   });
 }
 
-it('packs what its messages cite, maps that need no sources, and nothing of the build', async () => {
+it('packs what its messages cite, maps that need no sources, and nothing of the build, and has no line ends of Windows', async () => {
+  const ends = await run('git', ['check-attr', 'eol', 'scripts/healthcheck.sh'], { cwd: root });
+  expect(ends.stdout).toContain(': eol: lf');
   const { stdout } = await run('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root });
   const [pack] = JSON.parse(stdout) as [{ files: { path: string }[] }];
   const files = new Set(pack.files.map(({ path }) => path));
   const cited = new Set(sources().flatMap((text) => text.match(/\bdocs\/[a-z-]+\.md\b/g) ?? []));
   expect(cited.size).toBeGreaterThan(3);
-  for (const path of [
-    ...cited,
-    'proto/README.md',
-    'CONTRIBUTING.md',
-    'dist/main.js',
-    'dist/readers.js',
-    'dist/certificates.js',
-    'dist/page.js',
-    'dist/style.css',
-    'dist/descriptors.json',
-    'dist/types/jobqueue/index.d.ts',
-  ])
+  const made = ['main.js', 'readers.js', 'certificates.js', 'page.js', 'style.css', 'descriptors.json'];
+  const others = ['proto/README.md', 'CONTRIBUTING.md', 'dist/types/jobqueue/index.d.ts'];
+  for (const path of [...cited, ...others, ...made.map((name) => `dist/${name}`)])
     expect(files).toContain(path);
   const map = JSON.parse(readFileSync(join(root, 'dist/main.js.map'), 'utf8')) as {
     sourcesContent: string[];

@@ -1,6 +1,6 @@
-import { accessSync, constants, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { accessSync, constants, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { fieldsOf, jsonIn, messageOf, sleep, unlessThrown, type Clock } from '../../runtime/index.js';
 import { hasCode } from '../../storage/index.js';
@@ -105,11 +105,24 @@ export function removeIfPossible(path: string): void {
   unlessThrown(() => rmSync(path, { recursive: true, force: true }));
 }
 
-/** `undefined` when it is missing or unreadable: then no daemon is known here. */
+/**
+ * `undefined` when it is missing or unreadable, or was copied with the directory of another daemon, which its socket tells: then no
+ * daemon is known here.
+ */
 export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
+  const record = recordIn(dataDir);
+  const home = dirname(record?.control ?? join(dataDir, RECORD_FILE));
+  const isCopy = recordIn(home)?.instance === record?.instance && inodeOf(home) !== inodeOf(dataDir);
+  return isCopy ? undefined : record;
+}
+
+function recordIn(dataDir: string): DaemonRecord | undefined {
   const parsed = unlessThrown(() => jsonIn(readFileSync(join(dataDir, RECORD_FILE), 'utf8')));
   return isRecord(parsed) ? parsed : undefined;
 }
+
+const inodeOf = (path: string): bigint | undefined =>
+  statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
 
 /** False where this user may not see whether a daemon is recorded. */
 export function mayReadRecord(dataDir: string): boolean {

@@ -153,7 +153,9 @@ function descriptorLimit(): number {
   } catch {
     // Another system than Linux, or nothing can be opened any more: ask Node.js, which takes longer.
   }
-  const { userLimits } = process.report.getReport() as {
+  // It would ask the DNS for the name of each connection, and everything would wait for that.
+  const report = Object.assign(process.report, { excludeNetwork: true });
+  const { userLimits } = report.getReport() as {
     readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } };
   };
   const soft = userLimits?.open_files?.soft;

@@ -1,16 +1,8 @@
 import type { AccessNetwork, AccessNodes, SporkTable } from '../../access/index.js';
-import {
-  BlockCollectionIndexer,
-  CollectionRequester,
-  DEFAULT_HOLD_BACK_MS,
-  ExecutionDataIndexer,
-  HeightExplainer,
-  JobProcessor,
-  MissingCollectionQueue,
-  OffChainBlockError,
-  PEER,
-  watchForOffChainBlocks,
-} from '../../collections/index.js';
+import { BlockCollectionIndexer, CollectionRequester } from '../../collections/index.js';
+import { DEFAULT_HOLD_BACK_MS, ExecutionDataIndexer, HeightExplainer } from '../../collections/index.js';
+import { JobProcessor, MissingCollectionQueue, OffChainBlockError, PEER } from '../../collections/index.js';
+import { watchForOffChainBlocks } from '../../collections/index.js';
 import type { EndpointSlots, Window } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { FinalizedBlocks } from '../../finality/index.js';

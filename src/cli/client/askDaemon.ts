@@ -1,23 +1,10 @@
-import type { StatusDocument } from '../../api/index.js';
-import {
-  daemonRequest,
-  loadStores,
-  mayReadRecord,
-  readDaemonRecord,
-  readFingerprint,
-  readFirstToken,
-} from '../../app/index.js';
+import { missingIn, statusSchema, type StatusDocument } from '../../api/index.js';
+import { daemonRequest, loadStores, mayReadRecord, readDaemonRecord } from '../../app/index.js';
+import { readFingerprint, readFirstToken } from '../../app/index.js';
 import type { DaemonRecord, OwnAccess, PlainResponse } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import {
-  asError,
-  childOf,
-  jsonIn,
-  maskedEndpoint,
-  OperatorError,
-  systemClock,
-  within,
-} from '../../runtime/index.js';
+import { asError, childOf, jsonIn, maskedEndpoint, OperatorError } from '../../runtime/index.js';
+import { programVersion, systemClock, within } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 
 const ANSWER_TIMEOUT_MS = 5_000;
@@ -25,10 +12,23 @@ const LARGE_ANSWER_TIMEOUT_MS = 60_000;
 /** Who has not answered before is asked for the reason alone. */
 const REASON_TIMEOUT_MS = 1_000;
 
-/** The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. */
-export async function daemonStatus(loaded: LoadedConfig, signal?: AbortSignal) {
+/**
+ * The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. Expected errors:
+ * those of `askDaemon`; OperatorError (`no_daemon`) for that of another version, unless it is wanted as it is (`asIs`).
+ */
+export async function daemonStatus(
+  loaded: LoadedConfig,
+  { asIs = false, signal }: { readonly asIs?: boolean; readonly signal?: AbortSignal } = {},
+): Promise<StatusDocument | undefined> {
   const answer = await askDaemon(loaded, '/status', { signal });
-  return answer?.status === 200 ? (bodyOf(answer) as StatusDocument | undefined) : undefined;
+  const status = answer?.status === 200 ? (bodyOf(answer) as StatusDocument | undefined) : undefined;
+  const lacked = asIs || status === undefined ? undefined : missingIn(status, statusSchema.keywords);
+  if (lacked === undefined) return status;
+  throw new OperatorError(
+    'no_daemon',
+    `The running daemon is of another version (${status?.version}): it does not tell "${lacked}", which this command needs ` +
+      `(${programVersion()}). Restart the daemon; "status --json" shows what it tells.`,
+  );
 }
 
 /**

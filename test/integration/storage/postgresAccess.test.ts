@@ -107,8 +107,9 @@ it('that waits for a standby that is not there says so, and goes on without it',
   await until(() => store.trouble() === undefined);
 });
 
-it('is not blamed for what PGOPTIONS asks of it', async () => {
+it('is not blamed for what PGOPTIONS asks of it, nor asked for a TLS that the environment means for other programs', async () => {
   const { url } = await postgres.home();
+  vi.stubEnv('PGSSLNEGOTIATION', 'direct');
   vi.stubEnv('PGOPTIONS', '-c nothing=here');
   onTestFinished(() => void vi.unstubAllEnvs());
   await expect(opening(url)).rejects.toMatchObject(fault('unavailable', 'change or unset it'));

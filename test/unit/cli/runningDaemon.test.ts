@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { rmSync, writeFileSync } from 'node:fs';
+import { cpSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -19,21 +19,27 @@ async function answerer(instance: string): Promise<number> {
 function dataDirectory(instance: string, port: number, more: object = {}): string {
   const directory = scratchDirectory();
   const address = { host: '127.0.0.1', port };
-  writeFileSync(
-    join(directory, 'daemon.json'),
-    JSON.stringify({ pid: 1, instance, api: address, metrics: address, ...more }),
-  );
+  const own = { pid: 1, instance, api: address, metrics: address, control: join(directory, 'control.sock') };
+  writeFileSync(join(directory, 'daemon.json'), JSON.stringify({ ...own, ...more }));
   return directory;
 }
 
 const run = (...args: string[]) => runInProcess(args);
 
-it('is found through the record in its data directory, and is not whoever listens at the address of one that crashed', async () => {
+it('is found through the record in its data directory, not in a copy of that, and is not whoever listens at the address of one that crashed', async () => {
   const dataDir = dataDirectory('one', await answerer('one'));
   expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject({
     exit: 'done',
     out: '{"instance":"one"}\n',
   });
+  const copy = scratchDirectory();
+  cpSync(dataDir, copy, { recursive: true });
+  const unrecorded = refusal('no_daemon', /no daemon is recorded/);
+  expect(await run('status', '--json', '--data-dir', copy)).toMatchObject(unrecorded);
+  // One of another version may tell less than is shown.
+  const older = refusal('no_daemon', /is of another version .* does not tell "network".*Restart the daemon/);
+  for (const command of ['status', 'export', 'backfill'])
+    expect(await run(command, '--data-dir', dataDir)).toMatchObject(older);
   const block = await run('get', 'block', '7', '--data-dir', dataDir);
   expect(JSON.parse(block.out)).toEqual({ kind: 'block', from: 'one' });
   const crashed = dataDirectory('crashed', await answerer('another'));

@@ -14,16 +14,8 @@ import type {
   StartPoint,
 } from '../../feed/following.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
-import {
-  fieldsOf,
-  finalityOf,
-  headerMessage,
-  heightOf,
-  idOf,
-  provableBlock,
-  refuseFullBlock,
-  timestampMessage,
-} from './calls.js';
+import { fieldsOf, finalityOf, headerMessage, heightOf, idOf, provableBlock } from './calls.js';
+import { refuseFullBlock, timestampMessage } from './calls.js';
 import type { StreamCall } from './calls.js';
 
 /** Fields of the requests of `IndexAPI`. */

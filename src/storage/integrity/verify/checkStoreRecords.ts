@@ -9,16 +9,8 @@ import type { Reading } from '../../records/book/bookRecords.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK, NO_BLOCKS } from '../../records/book/StoreBook.js';
 import type { Database } from '../../records/Database.js';
 import { joined } from '../../records/heightRanges.js';
-import {
-  agreesOnAccounts,
-  heightRange,
-  parseBlockKey,
-  POINTER_PREFIXES,
-  Prefix,
-  prefixRange,
-  RANGES_SCHEMA_VERSION,
-  SCHEMA_VERSION,
-} from '../../records/schema.js';
+import { agreesOnAccounts, heightRange, parseBlockKey, POINTER_PREFIXES } from '../../records/schema.js';
+import { Prefix, prefixRange, RANGES_SCHEMA_VERSION, SCHEMA_VERSION } from '../../records/schema.js';
 import type { KeyRange } from '../../records/schema.js';
 import { extentOf, type Extent } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
