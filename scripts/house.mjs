@@ -142,7 +142,7 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_515,
-  'src/api': 9_657,
+  'src/api': 9_652,
   'src/app': 6_993,
   'src/cli': 4_224,
   'src/collections': 3_716,
@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 11_662,
   'src/main.ts': 261,
-  test: 59_929,
+  test: 59_927,
 };
 
 const packageHomes = {

@@ -80,7 +80,7 @@ export class HeightExplainer {
     }
     const { block, blockSource, missingCount, queuedAtMs, received } = queued;
     const isComplete = missingCount === 0;
-    const cameAtMs = isComplete ? [...received.values()].map(({ receivedAtMs }) => receivedAtMs) : [];
+    const cameAtMs = [...received.values()].map(({ receivedAtMs }) => receivedAtMs);
     return {
       height,
       stage: isComplete ? 'committing' : 'collecting',

@@ -154,7 +154,7 @@ export const daemonSettings = {
     doc: 'Collection calls at once, per access node.',
   }),
   'requester.timeoutMs': setting(milliseconds(100, 600_000), 10_000, {
-    doc: 'Deadline of every unary call, in milliseconds. A collection call is given up after 4,000 if another node or call has not been tried yet.',
+    doc: 'Deadline of calls for collections and transactions, in milliseconds; those for the head, blocks and who a node is have their own, of 3 to 8 s. A collection call is given up after 4,000 if another node or call has not been tried yet.',
   }),
   'requester.backoffMinMs': setting(milliseconds(1, 600_000), 250, {
     doc: "Shortest pause before a collection is requested again, in milliseconds. It doubles with each attempt. A new block's collection that the node has yet to fetch is retried sooner, a few times.",

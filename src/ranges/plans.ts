@@ -33,9 +33,9 @@ export function newPlan(
   if (to > live.to)
     throw usage(
       `Height ${to} is above the latest indexed one, ${live.to}: the daemon indexes heights above that without a plan.` +
-        (from < live.from ? ` Give --to ${live.from - 1} or lower.` : ''),
+        (from < live.from ? ` End the plan at ${live.from - 1} or lower.` : ''),
     );
-  if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: --from is above --to.`);
+  if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: turn them round.`);
   if (plans.filter(({ heals }) => heals !== true).length >= MAX_PLANS)
     throw usage(`There are already ${MAX_PLANS} plans, the maximum. Wait for one, or cancel one.`);
   if (lacking([{ from, to }], coverage).length === 0)

@@ -56,7 +56,7 @@ export function refuseClient(error: Error & { readonly code?: string }, socket: 
     socket.destroy();
     return;
   }
-  const refusal = clientRefusal(error.code);
+  const refusal = clientRefusal(error);
   const body = JSON.stringify(refusal.body());
   socket.end(
     [
@@ -72,17 +72,12 @@ export function refuseClient(error: Error & { readonly code?: string }, socket: 
   );
 }
 
-function clientRefusal(code: string | undefined): ApiError {
-  switch (code) {
-    case 'HPE_HEADER_OVERFLOW':
-      return new ApiError(431, 'too_large', 'URL and headers are too large');
-    case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new ApiError(408, 'bad_request', 'the request did not arrive in time');
-    default:
-      return new ApiError(
-        400,
-        'bad_request',
-        'this is not an HTTP/1 request; this port takes neither HTTP/2 nor the PROXY protocol of balancers',
-      );
-  }
+function clientRefusal({ code = '', message }: Parameters<typeof refuseClient>[0]): ApiError {
+  if (code === 'HPE_HEADER_OVERFLOW') return new ApiError(431, 'too_large', 'URL and headers are too large');
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
+    return new ApiError(408, 'bad_request', 'the request did not arrive in time');
+  const why = /^HPE_(?:INVALID_METHOD|PAUSED_H2_UPGRADE)$/.test(code)
+    ? 'this is not an HTTP/1 request; this port takes neither HTTP/2 nor the PROXY protocol of balancers'
+    : `malformed request: ${message.replace('Parse Error: ', '')}`;
+  return new ApiError(400, 'bad_request', why);
 }

@@ -198,8 +198,8 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     await expect(refused(150, 155)).rejects.toMatchObject({ exit: 'usage', message: /planned already/ });
     await expect(refused(181, 185)).rejects.toMatchObject({ exit: 'usage', message: /indexed already/ });
     await expect(refused(190, 195)).rejects.toThrow(/above the latest .* without a plan\.$/);
-    await expect(refused(150, 195)).rejects.toThrow(/ Give --to 179 or lower\.$/);
-    await expect(refused(130, 120)).rejects.toMatchObject({ exit: 'usage', message: /--from is above --to/ });
+    await expect(refused(150, 195)).rejects.toThrow(/ End the plan at 179 or lower\.$/);
+    await expect(refused(130, 120)).rejects.toMatchObject({ exit: 'usage', message: /turn them round/ });
     await expect(process.source.pause(7)).rejects.toMatchObject({ exit: 'usage', message: /no plan 7/ });
     expect(await fillAll(process, 2)).toEqual([110, 150]);
   },

@@ -205,7 +205,7 @@ it('explains where a height stands', async () => {
   const stages = [1, 2, 3, 4, 6].map((height) => m.explainer.explain(height).stage);
   expect(stages).toEqual(['indexed', 'committing', 'collecting', 'queued', 'outside']);
   expect(m.explainer.explain(3)).toEqual({
-    ...{ height: 3, stage: 'collecting', blockId: id('b3'), ageMs: 40, waitedMs: 40, guarantees: 2 },
+    ...{ height: 3, stage: 'collecting', blockId: id('b3'), ageMs: 40, waitedMs: 30, guarantees: 2 },
     ...{ missing: [{ id: id('lost'), trail }], executionData: 'no feed' },
   });
   m.answer('lost');

@@ -91,9 +91,9 @@ function lowestOf(
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
   if (network !== undefined)
-    throw new NotKnownYet('usage', `No access node reports ${which}. Give a height with --from.`);
+    throw new NotKnownYet('usage', `No access node reports ${which}. Name a height to begin the plan at.`);
   throw usage(
-    `Only access nodes know ${which}: start the daemon and plan again, or give a height with --from.`,
+    `Only access nodes know ${which}: start the daemon and plan again, or name a height to begin the plan at.`,
   );
 }
 
