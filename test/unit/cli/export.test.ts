@@ -196,13 +196,8 @@ describe('a file that was cut', () => {
     ['lacks a transaction', () => withoutOneTransaction(), /lacks 1 lines|outside its block/],
     ['goes on after its end', () => Buffer.concat([whole, whole]), /more follows its closing line/],
     ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
-    [
-      'was changed after it was closed',
-      () => changed(),
-      /does not match its closing line/,
-      'damage' as const,
-    ],
-  ])('is refused when it %s', async (_, bytes, message, exit = 'usage') => {
+    ['was changed after it was closed', () => changed(), /does not match its closing line/, 'damage'],
+  ] as const)('is refused when it %s', async (_, bytes, message, exit: 'usage' | 'damage' = 'usage') => {
     const path = cutFile(bytes());
     expect(await run('--output', path, '--resume')).toMatchObject(refusal(exit, message));
     expect(readFileSync(path)).toEqual(bytes());

@@ -62,7 +62,8 @@ export function databasePlace(
       password: password ?? passwordFrom({ host, port, database }, user),
       ssl: tls(parameters, host, refusal),
       // Otherwise the package takes them from the environment, where they are meant for other programs.
-      ...{ sslnegotiation: 'postgres', client_encoding: 'UTF8' },
+      sslnegotiation: 'postgres',
+      client_encoding: 'UTF8',
       application_name: `flow-collection-indexer ${hostname()}:${process.pid}`,
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
