@@ -16,6 +16,7 @@ async function served(
   startReader: StartReader,
   change: Partial<ReaderSources> = {},
   nodes?: () => ReturnType<ReaderSources['state']>['nodes'],
+  api: Parameters<typeof readerOptions>[0] = {},
 ) {
   const dataDir = scratchDirectory();
   const logger = new RecordingLogger();
@@ -25,22 +26,18 @@ async function served(
   );
   const meta = { schemaVersion: 1, chainId: 'flow-localnet', createdBy: 'test', sporks: [] };
   await store.initialise({ ...meta, firstHeight: FIRST });
-  const readers = keepReaderThread(readerOptions({ forward: nodes !== undefined }, dataDir), {
+  const readers = keepReaderThread(readerOptions({ ...api, forward: nodes !== undefined }, dataDir), {
     ...{ clock: systemClock, logger, start: startReader },
     metrics: createMetrics({ version: '', node: '' }),
   });
-  atEnd(async () => {
-    await readers.close();
-    await store.close();
-  });
+  atEnd(() => readers.close().then(() => store.close()));
   const range = () => ({
     ...{ firstIndexed: FIRST, latestIndexed: store.latestIndexedHeight() },
     ...{ head: 1_000, sealed: store.latestIndexedHeight() },
   });
   const sources: ReaderSources = {
     state: () => ({
-      shown: shownOf(store),
-      ...{ head: 1_000, sealed: store.latestIndexedHeight() },
+      ...{ ...range(), shown: shownOf(store) },
       ...{ isReady: true, forwardingOff: undefined, nodes: nodes?.() ?? [] },
     }),
     status: () => statusWith(range()),
@@ -78,9 +75,12 @@ describe.each([
 
 it('a reader thread whose port is taken is refused with the flag that mends it', async () => {
   const { port } = await served(readersHere);
-  const again: StartReader = ({ config, ...options }) =>
-    readersHere({ ...options, config: { ...config, api: { ...config.api, port } } });
-  await expect(served(again)).rejects.toMatchObject(refusal('configuration', '--api-port'));
+  const again = served(readersHere, {}, undefined, { port });
+  await expect(again).rejects.toMatchObject(refusal('configuration', '--api-port'));
+});
+
+it('a reader thread that a bug keeps from serving says which', async () => {
+  await expect(served(readerStarter(), {}, undefined, { forwardRest: ':' })).rejects.toThrow('Invalid URL');
 });
 
 it('a reader thread that is closed before it served says so', async () => {

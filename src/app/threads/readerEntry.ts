@@ -17,5 +17,5 @@ await serveReaders(workerData as ReaderData, {
   // Libraries log for the whole thread.
   onLogger: (logger) => redirectLibraryLogs({ logger }),
 });
-// Open connections of callers and nodes must not delay the end.
-process.exit();
+// Open connections of callers and nodes must not delay the end. What has failed is thrown first.
+setImmediate(() => process.exit());
