@@ -15,6 +15,9 @@ const faults: Readonly<Record<string, string>> = {
   ENOENT: 'its directory does not exist. Make it, or choose another place',
   ENOTDIR: 'part of its path is not a directory. Choose another place',
   EISDIR: 'it is a directory. Name a file in it; export takes one with --format csv or parquet',
+  // As mounts of object stores.
+  ENOSYS: 'its file system lacks what writing needs. Choose a local disk, and copy it from there',
+  ENOTSUP: 'its file system lacks what writing needs. Choose a local disk, and copy it from there',
   EFBIG: 'the file would be larger than the file system or a limit allows. Choose another place',
 };
 
@@ -36,9 +39,6 @@ export function outputError(error: unknown, name: string): unknown {
   const hasCode = error instanceof Error && 'code' in error && typeof error.code === 'string';
   // Node.js gives a code to what a signal ended.
   if (!hasCode || isAbort(error)) return error;
-  return new OperatorError(
-    'storage',
-    `Cannot write ${name}: ${outputFault(error as NodeJS.ErrnoException)}.`,
-    { cause: error },
-  );
+  const message = `Cannot write ${name}: ${outputFault(error as NodeJS.ErrnoException)}.`;
+  return new OperatorError('storage', message, { cause: error });
 }

@@ -189,7 +189,7 @@ describe('a file that was cut', () => {
   });
 
   const lineEnd = (from: number): number => whole.indexOf('\n', from) + 1;
-  it.each([
+  it.each<[string, () => Buffer, RegExp, 'damage'?]>([
     ['holds other things', () => Buffer.from('a thesis\n'), /other lines than an export/],
     ['holds a few other bytes', () => Buffer.from('a note'), /other lines than an export/],
     ['lacks a block', () => Buffer.concat([whole.subarray(0, lineEnd(0)), lastBlock()]), /follows height/],
@@ -197,9 +197,9 @@ describe('a file that was cut', () => {
     ['goes on after its end', () => Buffer.concat([whole, whole]), /more follows its closing line/],
     ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
     ['was changed after it was closed', () => changed(), /does not match its closing line/, 'damage'],
-  ] as const)('is refused when it %s', async (_, bytes, message, exit: 'usage' | 'damage' = 'usage') => {
+  ])('is refused when it %s', async (_, bytes, message, exit) => {
     const path = cutFile(bytes());
-    expect(await run('--output', path, '--resume')).toMatchObject(refusal(exit, message));
+    expect(await run('--output', path, '--resume')).toMatchObject(refusal(exit ?? 'usage', message));
     expect(readFileSync(path)).toEqual(bytes());
   });
 

@@ -3,7 +3,7 @@ import { pipeline } from 'node:stream/promises';
 import { expect, it } from 'vitest';
 import { Output, outputError } from '../../../src/runtime/index.js';
 import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
-import { seededRandom, VirtualClock } from '../../support/index.js';
+import { refusal, seededRandom, VirtualClock } from '../../support/index.js';
 import type { Sink } from '../../../src/runtime/output/openSink.js';
 
 type Done = Parameters<Sink['write']>[1];
@@ -180,10 +180,13 @@ it('an output that waits tells the one who waits for it that it is refused, else
   expect(refused).toEqual(['EPIPE']);
 });
 
-it('what a signal ends is no output that cannot be written, though Node.js gives it a code', async () => {
+it('what a signal ends is no output that cannot be written, though Node.js gives it a code; what a mount lacks is', async () => {
   const given = { signal: AbortSignal.abort() };
   const ending = pipeline(Readable.from(['x']), new PassThrough(), given);
   const error = await ending.catch((ended: unknown) => ended);
   expect(error).toMatchObject({ name: 'AbortError', code: 'ABORT_ERR' });
   expect(outputError(error, 'a file')).toBe(error);
+  const lacking = Object.assign(new Error('function not implemented, rename'), { code: 'ENOSYS' });
+  const message = 'Cannot write a file: its file system lacks what writing needs. Choose a local disk,';
+  expect(outputError(lacking, 'a file')).toMatchObject(refusal('storage', message));
 });
