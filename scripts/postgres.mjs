@@ -40,25 +40,28 @@ export class OwnPostgres {
   /** Creates the cluster in `directory`, which is created if missing, and starts the server. */
   static async begin({ directory, port, settings = {} }) {
     mkdirSync(directory, { recursive: true });
-    const { uid, gid } = unprivileged();
-    if (uid !== undefined && gid !== undefined) chownSync(directory, uid, gid);
-    const binaries = findBinaries(directory);
-    const flags = ['--username=postgres', '--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C'];
-    const initdb = spawnSync(
-      join(binaries.directory, 'initdb'),
-      [`--pgdata=${join(directory, 'data')}`, ...flags],
-      { cwd: directory, encoding: 'utf8', ...binaries.user },
-    );
-    if (initdb.status !== 0) throw new Error(`initdb failed: ${initdb.stderr}${String(initdb.error ?? '')}`);
-    const server = new OwnPostgres(binaries, { directory, port, settings });
+    let server;
     try {
+      const { uid, gid } = unprivileged();
+      if (uid !== undefined && gid !== undefined) chownSync(directory, uid, gid);
+      const binaries = findBinaries(directory);
+      const flags = ['--username=postgres', '--auth=trust', '--no-sync', '--encoding=UTF8', '--locale=C'];
+      const initdb = spawnSync(
+        join(binaries.directory, 'initdb'),
+        [`--pgdata=${join(directory, 'data')}`, ...flags],
+        { cwd: directory, encoding: 'utf8', ...binaries.user },
+      );
+      if (initdb.status !== 0)
+        throw new Error(`initdb failed: ${initdb.stderr}${String(initdb.error ?? '')}`);
+      server = new OwnPostgres(binaries, { directory, port, settings });
       await server.start();
+      return server;
     } catch (error) {
       // It is in a process group of its own, and would outlive this process.
-      await server.close();
+      await server?.close();
+      rmSync(directory, { recursive: true, force: true });
       throw error;
     }
-    return server;
   }
 
   get pid() {

@@ -3,6 +3,7 @@
 // `-- --once` ends after catching up. `-- --cluster`: two daemons share one PostgreSQL server; one of them follows the tip,
 // both fill in the history.
 import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   accessSync,
   constants,
@@ -15,9 +16,11 @@ import {
   writeFileSync,
   writeSync,
 } from 'node:fs';
+import { get } from 'node:http';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
@@ -239,8 +242,10 @@ function readRecord(directory = dataDir) {
 
 async function readStatus({ host, port }) {
   try {
-    const answer = await fetch(`http://${host}:${port}/status`, { signal: AbortSignal.timeout(5000) });
-    return await answer.json();
+    // Not as all others are asked, whom a proxy of the environment may be for.
+    const asked = get({ host, port, path: '/status', agent: false, signal: AbortSignal.timeout(5000) });
+    const [answer] = await once(asked, 'response');
+    return await json(answer);
   } catch {
     return undefined;
   }

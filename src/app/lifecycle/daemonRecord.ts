@@ -122,7 +122,7 @@ function recordIn(dataDir: string): DaemonRecord | undefined {
 }
 
 const inodeOf = (path: string): bigint | undefined =>
-  statSync(path, { bigint: true, throwIfNoEntry: false })?.ino;
+  unlessThrown(() => statSync(path, { bigint: true }).ino);
 
 /** False where this user may not see whether a daemon is recorded. */
 export function mayReadRecord(dataDir: string): boolean {

@@ -20,11 +20,9 @@ export async function daemonRequest(
   const socket = certificate === undefined ? undefined : await secured(host, port, certificate, signal);
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const to = { host, port: port === '' ? 80 : port, path: pathname + search, signal };
-  const sent = request({
-    ...to,
-    headers: { 'accept-encoding': 'identity', ...authorization },
-    ...(socket === undefined ? {} : { createConnection: () => socket }),
-  });
+  // The agent that all share may have been told to go through a proxy of the environment.
+  const way = socket === undefined ? { agent: false as const } : { createConnection: () => socket };
+  const sent = request({ ...to, ...way, headers: { 'accept-encoding': 'identity', ...authorization } });
   // An answer that breaks off says so itself.
   sent.on('error', () => undefined);
   try {

@@ -14,15 +14,16 @@ const REASON_TIMEOUT_MS = 1_000;
 
 /**
  * The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. Expected errors:
- * those of `askDaemon`; OperatorError (`no_daemon`) for that of another version, unless it is wanted as it is (`asIs`).
+ * those of `askDaemon`; OperatorError (`no_daemon`) where it lacks what is needed, as one of another version may. Default: all of it.
  */
 export async function daemonStatus(
   loaded: LoadedConfig,
-  { asIs = false, signal }: { readonly asIs?: boolean; readonly signal?: AbortSignal } = {},
+  how: Readonly<{ needs?: readonly (keyof StatusDocument)[] | undefined; signal?: AbortSignal }> = {},
 ): Promise<StatusDocument | undefined> {
-  const answer = await askDaemon(loaded, '/status', { signal });
+  const answer = await askDaemon(loaded, '/status', { signal: how.signal });
   const status = answer?.status === 200 ? (bodyOf(answer) as StatusDocument | undefined) : undefined;
-  const lacked = asIs || status === undefined ? undefined : missingIn(status, statusSchema.keywords);
+  const { target = {} } = statusSchema.keywords;
+  const lacked = status && missingIn(status, { ...target, required: how.needs ?? target.required ?? [] });
   if (lacked === undefined) return status;
   throw new OperatorError(
     'no_daemon',

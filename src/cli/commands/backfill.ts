@@ -26,7 +26,7 @@ export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) 
     return 'done';
   };
   if (action === 'status') {
-    const daemon = await daemonStatus(loaded, { asIs: flags.json });
+    const daemon = await daemonStatus(loaded, { needs: ['backfill'] });
     if (daemon === undefined && namesDaemonAddress(loaded)) throw await noDaemon(loaded);
     const status =
       daemon?.backfill ?? (await unserved(loaded, ({ backfillOf }) => backfillOf(loaded.config)));

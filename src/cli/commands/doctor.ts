@@ -22,7 +22,7 @@ export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {
   const { examine } = await loadDoctor();
   const verdicts = await examine(loaded, {
     clock: systemClock,
-    status: () => daemonStatus({ ...loaded, origins: AS_RECORDED }),
+    status: () => daemonStatus({ ...loaded, origins: AS_RECORDED }, { needs: ['coverage', 'backfill'] }),
     onVerdict: ({ check, message, verdict }) => {
       const head = `${verdict.padEnd(VERDICT_COLUMNS)}${check.padEnd(CHECK_COLUMNS)}`;
       const lines = wrapped(message, room, 'whole').join(`\n${' '.repeat(INDENT)}`);

@@ -15,7 +15,7 @@ export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
     await watchStatus(loaded, json, terminal);
     return 'done';
   }
-  const document = await daemonStatus(loaded, { asIs: json });
+  const document = await daemonStatus(loaded, { needs: json ? [] : undefined });
   if (document === undefined) throw await noDaemon(loaded);
   terminal.out(json ? `${JSON.stringify(document)}\n` : renderStatus(document));
   return 'done';
@@ -56,7 +56,7 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
   let answeredAtMs = 0;
   try {
     for (;;) {
-      const status = await daemonStatus(loaded, { asIs: json, signal });
+      const status = await daemonStatus(loaded, { needs: json ? [] : undefined, signal });
       signal.throwIfAborted();
       if (status !== undefined) answeredAtMs = systemClock.monotonic();
       last = status ?? last;

@@ -10,14 +10,8 @@ import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
-import {
-  askDaemon,
-  daemonStatus,
-  bodyOf,
-  namesDaemonAddress,
-  noDaemon,
-  unserved,
-} from '../client/askDaemon.js';
+import { askDaemon, daemonStatus, bodyOf, namesDaemonAddress, noDaemon } from '../client/askDaemon.js';
+import { unserved } from '../client/askDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS, type ExportProgress } from './exportProgress.js';
 
@@ -60,7 +54,8 @@ export async function openExportSource(
   follow: boolean,
   { progress, signal }: Pick<ExportParts, 'progress' | 'signal'>,
 ): Promise<ExportSource> {
-  const found = await daemonStatus(loaded);
+  const status = () => daemonStatus(loaded, { needs: ['chainId', 'coverage', 'healing'] });
+  const found = await status();
   if (found === undefined) {
     if (follow || namesDaemonAddress(loaded)) throw await noDaemon(loaded);
     return storeSource(loaded, signal);
@@ -77,14 +72,14 @@ export async function openExportSource(
     name: 'the running daemon',
     chainId: found.chainId,
     range: async () => {
-      for (let status: typeof found | undefined = found; ; status = await daemonStatus(loaded)) {
-        const { firstIndexed: first = null, latestIndexed = null } = status ?? {};
-        if (status !== undefined && first !== null && (follow || latestIndexed !== null)) {
+      for (let told: typeof found | undefined = found; ; told = await status()) {
+        const { firstIndexed: first = null, latestIndexed = null } = told ?? {};
+        if (told !== undefined && first !== null && (follow || latestIndexed !== null)) {
           // Heights that heal are there soon: their pages are waited for.
-          const ranges = joined([...status.coverage, ...status.healing]);
+          const ranges = joined([...told.coverage, ...told.healing]);
           return { first, latest: latestIndexed ?? first - 1, ranges };
         }
-        await lookAgain(status && nothingIndexed());
+        await lookAgain(told && nothingIndexed());
       }
     },
     page: async ({ from, to }) => {

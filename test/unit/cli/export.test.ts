@@ -261,7 +261,8 @@ describe('an export from a daemon', () => {
     let asked = 0;
     const { port } = await RestNode.start((_request, response) => {
       if ((asked += 1) > 1) ending.abort();
-      response.end(JSON.stringify({ chainId: 'flow-localnet', firstIndexed: null }));
+      const nothing = { firstIndexed: null, coverage: [], healing: [] };
+      response.end(JSON.stringify({ chainId: 'flow-localnet', ...nothing }));
     });
     const args = ['export', '--api-port', String(port), '--follow'];
     expect(await runInProcess(args, { signal: ending.signal })).toMatchObject({ exit: 'done', out: '' });

@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { cpSync, rmSync, writeFileSync } from 'node:fs';
+import { globalAgent } from 'node:http';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { atEnd, refusal, RestNode, runInProcess, scratchDirectory } from '../../support/index.js';
 import type { RestReply } from '../../support/index.js';
 
@@ -28,16 +29,20 @@ const run = (...args: string[]) => runInProcess(args);
 
 it('is found through the record in its data directory, not in a copy of that, and is not whoever listens at the address of one that crashed', async () => {
   const dataDir = dataDirectory('one', await answerer('one'));
-  expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject({
-    exit: 'done',
-    out: '{"instance":"one"}\n',
-  });
+  const found = { exit: 'done', out: '{"instance":"one"}\n' };
+  expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject(found);
   const copy = scratchDirectory();
   cpSync(dataDir, copy, { recursive: true });
   const unrecorded = refusal('no_daemon', /no daemon is recorded/);
   expect(await run('status', '--json', '--data-dir', copy)).toMatchObject(unrecorded);
+  // A proxy of the environment, which only the agent that all share may go through, is not for this machine.
+  vi.spyOn(globalAgent, 'addRequest' as 'destroy').mockImplementation(() => expect.fail('asked a proxy'));
+  expect(await run('status', '--json', '--data-dir', dataDir)).toMatchObject(found);
   // One of another version may tell less than is shown.
-  const older = refusal('no_daemon', /is of another version .* does not tell "network".*Restart the daemon/);
+  const older = refusal(
+    'no_daemon',
+    /is of another version .* does not tell "(?:network|chainId|backfill)".*Restart the daemon/,
+  );
   for (const command of ['status', 'export', 'backfill'])
     expect(await run(command, '--data-dir', dataDir)).toMatchObject(older);
   const block = await run('get', 'block', '7', '--data-dir', dataDir);
