@@ -105,9 +105,9 @@ export const boolean: Format<boolean> = {
   accepts: (value) => typeof value === 'boolean',
 };
 
-const CONTROL = /\p{Cc}/u;
+const CONTROL = /[\p{Cc}\p{Cs}]/u;
 
-/** Any text that is not empty and has no control characters, which no path or address needs. */
+/** Any text that is not empty and has no control characters, or halves of others, which no path or address needs. */
 export function text(allowed: string, value: string): Format<string> {
   return {
     allowed,
@@ -216,7 +216,7 @@ export interface HeightsToFill {
 }
 
 const HEIGHTS_TO_FILL =
-  /^(?:(?<word>root|everything)|spork:(?<spork>[\w.-]+)|(?<from>\d{1,16}))(?:\.\.(?<to>\d{1,16}))?$/;
+  /^(?:(?<word>root|everything)|spork:(?<spork>[\w.-]+?)|(?<from>\d{1,16}))(?:\.\.(?<to>\d{1,16}))?$/;
 
 /** Parses a text of the format `heightsToFill`; `undefined` for any other text. */
 export function readHeightsToFill(written: string): HeightsToFill | undefined {

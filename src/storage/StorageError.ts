@@ -147,9 +147,9 @@ const faults: readonly Fault[] = [
   ],
   [
     'io',
-    /\bENOENT\b/,
-    'What was there a moment ago is gone: somebody removed or moved it, or its disk was unmounted. Put it back, or choose ' +
-      'another directory.',
+    /\b(?:ENOENT|ENOTEMPTY|EEXIST)\b/,
+    'What is there has just changed: somebody removed, moved or made something, or its disk was unmounted. Put it back as it was, or ' +
+      'choose another directory.',
   ],
   [
     'io',

@@ -309,9 +309,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const leaderLost = (): Finding | undefined => {
     const nowMs = clock.monotonic();
     const seen = leader();
-    // While the database is away, no leader can be seen: that is reported on its own.
-    const isKnown = store.shared?.isLeading() !== false || databaseTrouble() !== undefined;
-    if (isKnown) leaderSeenAtMs = nowMs;
+    // Without its database none can be seen, and without nodes this process cannot lead yet: both are reported on their own.
+    const isKnown = databaseTrouble() !== undefined || (!hasBegun && config.roles.includes('live'));
+    if (isKnown || store.shared?.isLeading() !== false) leaderSeenAtMs = nowMs;
     else if (seen !== null) leaderSeenAtMs = Math.max(leaderSeenAtMs, nowMs - seen.ageSeconds * 1_000);
     const forMs = nowMs - leaderSeenAtMs;
     if (forMs <= LEADER_LOST_AFTER_MS) return undefined;

@@ -81,11 +81,12 @@ it('what root does to the store of another user leaves it to that user', async (
   }
 });
 
-it('a plan from the root asks for a node where the store knows no spork', async () => {
+it('a plan from the root asks for a node where the store knows no spork, and one from a spork with an end names that', async () => {
   const dataDir = scratchDirectory();
   await writeStore(dataDir, makeChain(FIRST, [[]]));
-  const { message } = await run(dataDir, 'backfill', 'plan', '--from', 'root');
-  expect(message).toContain('Only access nodes know the root of the live spork: start the daemon');
+  const plan = async (...of: string[]) => (await run(dataDir, 'backfill', 'plan', '--from', ...of)).message;
+  expect(await plan('root')).toContain('Only access nodes know the root of the live spork: start the daemon');
+  expect(await plan('spork:x.9', '--to', '9')).toContain('There is no spork x.9 in config/sporks.json');
 });
 
 it('rewind says what it would forget, and forgets nothing without --yes', async () => {

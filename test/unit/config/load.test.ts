@@ -215,16 +215,12 @@ it('values as surroundings write them means the same in a file as text, and null
   expect(config.dataDir).toBe(join('data', 'mainnet'));
   expect(origins).toMatchObject({ window: 'file', store: 'default', 'log.level': 'default' });
   const odd = ['{"window": {"a.b": 1, "": {"__proto__": 1}}}', '{"window": [["1"]]}'];
-  for (const wrong of [
-    { window: true },
-    { window: [64] },
-    { window: {} },
-    { window: { is: { deep: 1 } } },
-    ...odd,
-  ])
+  const deep = { is: { deep: 1 } };
+  for (const wrong of [{ window: true }, { window: [64] }, { window: {} }, { window: deep }, ...odd])
     expect(() => load({ file: wrong })).toThrow(/window in .* is not a whole number/);
   for (const [wrong, said] of [
     [{ dataDir: 5 }, /dataDir in .*: 5 is not a directory/],
+    [{ dataDir: 'x\ud800' }, /dataDir in .* is not a directory/],
     [{ accessNodes: ['a:1', 5] }, /accessNodes in .* is not a list/],
     [{ roles: ['live', null] }, /roles in .* is not a list of 1 to 3, each one of live, backfill, api/],
   ] as const)

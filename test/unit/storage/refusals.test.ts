@@ -100,7 +100,7 @@ it.each<[string, StorageErrorKind, string?]>([
   expect(mapped(outer)).toMatchObject(fault(kind, advice));
 });
 
-it.each(['EACCES', 'ENOENT', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])(
+it.each(['EACCES', 'ENOENT', 'ENOTEMPTY', 'ENOSPC', 'EROFS', 'EMFILE', 'EIO'])(
   'a write that fails %s is known by code alone',
   (code) => {
     const error = Object.assign(new Error('no words'), { code });
