@@ -5,18 +5,8 @@ import { closeSync } from 'node:fs';
 import type { Socket } from 'node:net';
 import { isatty } from 'node:tty';
 import { lacks, runCommandLine, type Terminal } from './cli/index.js';
-import {
-  AbortError,
-  exitCodeOf,
-  isAbort,
-  isReaderGone,
-  messageOf,
-  OperatorError,
-  openSink,
-  Output,
-  outputError,
-  withoutCredentials,
-} from './runtime/index.js';
+import { AbortError, exitCodeOf, isAbort, isReaderGone, messageOf, OperatorError } from './runtime/index.js';
+import { openSink, Output, outputError, withoutCredentials } from './runtime/index.js';
 import type { ExitReason } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
@@ -154,10 +144,11 @@ function onKey(listener: (key: string) => void): () => void {
 /** What the operator can do about an error that the process meets for lack of something; `undefined` for any other. */
 function lackOf(error: unknown): OperatorError | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const { code = '', message } = cause as NodeJS.ErrnoException;
+    const { code = '', message, ...about } = cause as NodeJS.ErrnoException & Record<string, unknown>;
     const known = lacks.find(({ said }) => said.test(code) || said.test(message));
     if (known === undefined) continue;
-    return new OperatorError('configuration', `${known.lack} (${message}): ${known.advice}.`);
+    const words = [message, about['permission'], about['resource']].filter(Boolean).join(', ');
+    return new OperatorError('configuration', `${known.lack} (${words}): ${known.advice}.`);
   }
   return undefined;
 }

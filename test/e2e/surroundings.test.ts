@@ -170,7 +170,7 @@ describe('surroundings that cannot do are named', () => {
   const frozen = `Cannot assign to read only property 'a' of function 'function Error() { [native code] }'`;
   // Root has no such limit.
   const refusing = (code: string, message = 'EAGAIN') => {
-    const error = `Object.assign(new Error(${JSON.stringify(message)}), { code: '${code}' })`;
+    const error = `Object.assign(new Error(${JSON.stringify(message)}), { code: '${code}', resource: '/a' })`;
     return patched('worker_threads', `builtin.Worker = class { constructor() { throw ${error}; } };`);
   };
   const lacking = (name: string) => `
@@ -190,7 +190,7 @@ describe('surroundings that cannot do are named', () => {
       /^Node\.js forbids code/m,
     ],
     ['objects that cannot change', preload(refusing('', frozen)), /start it without --frozen-intrinsics/],
-    ['no permission', preload(refusing('ERR_ACCESS_DENIED')), /^The permissions of Node\.js.*--permission/m],
+    ['denied', preload(refusing('ERR_ACCESS_DENIED')), /^The permissions of Node\.js.* \/a.*--permission/m],
     ['no native parts', options('--no-addons'), /^A package or its native part is missing.*npm ci/],
     [
       'no more threads',
