@@ -141,7 +141,7 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_519,
+  'src/access': 5_494,
   'src/api': 9_793,
   'src/app': 6_993,
   'src/cli': 4_224,
@@ -155,7 +155,7 @@ export const maxLines = {
   'src/proof': 2_198,
   'src/ranges': 2_341,
   'src/runtime': 1_172,
-  'src/storage': 11_672,
+  'src/storage': 11_658,
   'src/main.ts': 261,
   test: 59_935,
 };

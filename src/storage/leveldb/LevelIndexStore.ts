@@ -23,7 +23,7 @@ import type { Database, Entry } from '../records/Database.js';
 import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
-import { CoverageNote } from './directory/CoverageNote.js';
+import { coverageNote, readCoverageNote } from './directory/coverageNote.js';
 import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
@@ -75,7 +75,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
   /** A store without blocks gets the account index with its first one. */
   readonly #wantsAccounts: boolean;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
-  #note: CoverageNote | undefined;
+  #note: ReturnType<typeof coverageNote> | undefined;
   #onFailed: (error: unknown) => void = () => undefined;
   #rewinds = 0;
 
@@ -322,7 +322,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
 
   async #keepNote(path: string): Promise<void> {
     const { clock, logger } = this.#dependencies;
-    const lost = without(await CoverageNote.read(path), this.coverage());
+    const lost = without(await readCoverageNote(path), this.coverage());
     if (lost.length > 0) {
       logger.warn(
         { path, heights: rangesInWords(lost) },
@@ -330,7 +330,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
       );
     }
     // Written only with the first change: a command that reads leaves the loss for the daemon to tell.
-    this.#note = new CoverageNote({ path, coverage: () => this.coverage() }, { clock });
+    this.#note = coverageNote({ path, coverage: () => this.coverage() }, { clock });
   }
 
   async end(): Promise<void> {
