@@ -7,7 +7,7 @@ import { addressTurns, type AddressTurns, type ChannelOptions } from './channel/
 import type { Channel, OpenChannel, StreamCall, StreamSink } from './channel/RpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { MethodLimiter } from './limits/MethodLimiter.js';
-import { MessageStream, StreamQuota, type StreamRank, type StreamSource } from './streams/MessageStream.js';
+import { messageStream, streamQuota, type StreamRank, type StreamSource } from './streams/messageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
 import { CUT, namedRoot, UNCONNECTED, upstreamError, type CallStatus } from './upstreamErrors.js';
@@ -83,7 +83,7 @@ export interface StreamQuestion<T> {
 export class RpcClient {
   readonly name: string;
   /** Streams that make way end without an error. */
-  readonly #scarcity: StreamQuota;
+  readonly #scarcity: ReturnType<typeof streamQuota>;
   readonly #options: RpcClientOptions;
   readonly #dependencies: RpcClientDependencies;
   readonly #openChannel: () => Channel;
@@ -116,7 +116,7 @@ export class RpcClient {
     this.#options = options;
     this.#dependencies = dependencies;
     this.name = options.endpoint.name;
-    this.#scarcity = new StreamQuota({ clock });
+    this.#scarcity = streamQuota({ clock });
     this.#openChannel = () => {
       const parts = { clock, metadata: credentials?.metadata };
       const turned = { ...options, turn: this.#turn };
@@ -215,7 +215,7 @@ export class RpcClient {
     }
   }
 
-  /** A stream of answers, taken one by one; see `MessageStream`. */
+  /** A stream of answers, taken one by one; see `messageStream`. */
   stream<T>(
     { method, request, decode }: StreamQuestion<T>,
     signal: AbortSignal,
@@ -242,7 +242,7 @@ export class RpcClient {
         return this.#failure(error, method);
       },
     };
-    return new MessageStream(source, signal);
+    return messageStream(source, signal);
   }
 
   /** Further calls fail; calls under way end by their signals. */

@@ -3,7 +3,7 @@ import { dirname, resolve, sep } from 'node:path';
 import type { Clock } from '../../runtime/index.js';
 import { copyFiles, type CopiedFiles } from '../files/copyFiles.js';
 import { syncDirectory } from '../files/synced.js';
-import { CoverageNote } from '../leveldb/directory/CoverageNote.js';
+import { readCoverageNote } from '../leveldb/directory/coverageNote.js';
 import { besideOf, makeDirectory, namesIn } from '../leveldb/directory/storeDirectory.js';
 import { prepareDirectory, runAlone } from '../leveldb/directory/storeDirectory.js';
 import { LevelIndexStore } from '../leveldb/LevelIndexStore.js';
@@ -41,13 +41,13 @@ export async function backupStore(
     throw new StorageError('not_a_store', what);
   }
   return makeBeside('backup', to, 'copy the store', async (partial) => {
-    const durable = await CoverageNote.read(path);
+    const durable = await readCoverageNote(path);
     const copied = await copyFiles(path, partial, dependencies);
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
     const coverage = store.coverage();
     await store.close();
     // What a daemon has taken out meanwhile, to heal it, is not lost.
-    const takenOut = without(durable, await CoverageNote.read(path));
+    const takenOut = without(durable, await readCoverageNote(path));
     return { ...copied, coverage, lost: without(without(durable, takenOut), coverage) };
   });
 }

@@ -23,7 +23,7 @@ import type { Database, Entry } from '../records/Database.js';
 import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
-import { CoverageNote } from './directory/CoverageNote.js';
+import { coverageNote, readCoverageNote } from './directory/coverageNote.js';
 import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
@@ -71,13 +71,11 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     change: (change: RangeChange) => this.#changeRanges(change),
     run: (range: HeightRange) => this.#run(range),
   });
-  readonly #dependencies: LevelIndexStoreDependencies;
   /** A store without blocks gets the account index with its first one. */
   readonly #wantsAccounts: boolean;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
-  #note: CoverageNote | undefined;
+  #note: ReturnType<typeof coverageNote> | undefined;
   #onFailed: (error: unknown) => void = () => undefined;
-  #rewinds = 0;
 
   private constructor(
     database: Database,
@@ -87,7 +85,6 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
   ) {
     super(levelSource(database), dependencies);
     this.#database = database;
-    this.#dependencies = dependencies;
     this.#queue = new BookWriter(book, {
       clock: dependencies.clock,
       database,
@@ -153,10 +150,6 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     const store = new LevelIndexStore(database, book, accounts, dependencies);
     await store.#finishRemovals();
     return store;
-  }
-
-  rewinds(): number {
-    return this.#rewinds;
   }
 
   async initialise(meta: StoreMeta): Promise<void> {
@@ -244,11 +237,11 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
       const after = withRangeChange(book, change);
       return after === book ? undefined : { after };
     });
-    for (const range of dropped) await removeRange(range, this.#queue, this.#dependencies.logger);
+    for (const range of dropped) await removeRange(range, this.#queue, this.dependencies.logger);
   }
 
   async #run(range: HeightRange): Promise<RangeStore> {
-    const { logger } = this.#dependencies;
+    const { logger } = this.dependencies;
     const queue = this.#queue;
     await this.endRun(range.from);
     await queue.record('range', (book) => {
@@ -267,7 +260,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
 
   /** Finishes removals that an earlier process began. Expected errors: `StorageError`. */
   async #finishRemovals(): Promise<void> {
-    const { logger } = this.#dependencies;
+    const { logger } = this.dependencies;
     for (const range of this.book()?.open ?? []) {
       const { from, to, keep } = range;
       if (keep !== undefined) logger.info({ from, to }, 'finishing the removal of a range');
@@ -281,8 +274,8 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
       queue.discardStaged();
       await queue.alone(async () => {
         const before = this.latestIndexedHeight();
-        await rewindStore(queue, height, { ...this.#dependencies, onStep });
-        if (before > this.latestIndexedHeight()) this.#rewinds += 1;
+        await rewindStore(queue, height, { ...this.dependencies, onStep });
+        if (before > this.latestIndexedHeight()) this.removals += 1;
       });
     });
   }
@@ -321,8 +314,8 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
   }
 
   async #keepNote(path: string): Promise<void> {
-    const { clock, logger } = this.#dependencies;
-    const lost = without(await CoverageNote.read(path), this.coverage());
+    const { clock, logger } = this.dependencies;
+    const lost = without(await readCoverageNote(path), this.coverage());
     if (lost.length > 0) {
       logger.warn(
         { path, heights: rangesInWords(lost) },
@@ -330,7 +323,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
       );
     }
     // Written only with the first change: a command that reads leaves the loss for the daemon to tell.
-    this.#note = new CoverageNote({ path, coverage: () => this.coverage() }, { clock });
+    this.#note = coverageNote({ path, coverage: () => this.coverage() }, { clock });
   }
 
   async end(): Promise<void> {

@@ -1,6 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
-import type { Logger } from '../../observability/index.js';
 import { Listeners } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
@@ -91,13 +90,11 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   readonly shared: SharedStore = this;
   readonly #database: PostgresDatabase;
   readonly #changes = new Listeners();
-  readonly #logger: Logger;
   readonly #options: PostgresIndexStoreOptions;
   readonly #parts: Pick<LineParts, 'database' | 'scripts'>;
   readonly #holds: ReturnType<typeof proofChecker>;
   /** What this process knows, and has written, of the store. */
   #book: StoreBook | undefined;
-  #rewinds = 0;
   /** Set while this process leads. */
   #leading: Leading | undefined;
   /** Publications and reads of others' changes, one after the other. */
@@ -116,7 +113,6 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const { accounts = true, isReadOnly = false } = options;
     super(postgresSource(database.patient), dependencies);
     this.#database = database;
-    this.#logger = dependencies.logger;
     this.#options = options;
     this.#parts = { database, scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
@@ -172,10 +168,6 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
       await database.close();
       throw error;
     }
-  }
-
-  rewinds(): number {
-    return this.#rewinds;
   }
 
   stage(entry: BlockEntry): void {
@@ -422,10 +414,13 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
 
   /** Takes over everything that was read from the database. */
   #load({ book, isRewound }: Loaded, when?: 'after our rewind'): void {
-    if (isRewound) this.#rewinds += 1;
+    if (isRewound) this.removals += 1;
     if (isRewound && when === undefined) {
       const fields = { had: this.latestIndexedHeight(), latestIndexedHeight: book?.latestIndexedHeight };
-      this.#logger.warn(fields, 'blocks are gone: the store was rewound, or an older copy took its place');
+      this.dependencies.logger.warn(
+        fields,
+        'blocks are gone: the store was rewound, or an older copy took its place',
+      );
     }
     this.#book = book;
   }

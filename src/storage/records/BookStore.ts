@@ -13,12 +13,14 @@ import { RecordReader, type RecordSource } from './reading/RecordReader.js';
 export abstract class BookStore<Run extends RangeStore & { end: () => Promise<void> }> extends RecordReader {
   /** The latest run of each open range, by its first height. */
   readonly runs = new Map<number, Run>();
-  readonly #dependencies: { readonly clock: Clock; readonly logger: Logger };
+  readonly dependencies: { readonly clock: Clock; readonly logger: Logger };
+  /** How often blocks were removed that could be read. */
+  removals = 0;
   #closing: Promise<void> | undefined;
 
   constructor(source: RecordSource, dependencies: { readonly clock: Clock; readonly logger: Logger }) {
     super(source);
-    this.#dependencies = dependencies;
+    this.dependencies = dependencies;
   }
 
   /** `undefined` for a store that was never initialised. */
@@ -30,7 +32,7 @@ export abstract class BookStore<Run extends RangeStore & { end: () => Promise<vo
 
   /** Damaged records above the target are removed as well. */
   async rewind(height: number, onStep?: (highest: number) => void): Promise<void> {
-    const { clock, logger } = this.#dependencies;
+    const { clock, logger } = this.dependencies;
     const book = this.initialised();
     const { above, damage, latestIndexedHeight, meta } = book;
     const { after } = rewoundBook(book, height);
@@ -48,7 +50,7 @@ export abstract class BookStore<Run extends RangeStore & { end: () => Promise<vo
       const height = hasLatest ? latestIndexedHeight + 1 : latestIndexedHeight;
       const fields = { height, damage: damage.damage };
       const what = 'a stored height is damaged: it and those above it are fetched again';
-      this.#dependencies.logger.warn(fields, what);
+      this.dependencies.logger.warn(fields, what);
       await this.rewind(height - 1);
     }
   }
@@ -91,6 +93,10 @@ export abstract class BookStore<Run extends RangeStore & { end: () => Promise<vo
 
   close(): Promise<void> {
     return (this.#closing ??= this.end());
+  }
+
+  rewinds(): number {
+    return this.removals;
   }
 
   initialised(): StoreBook {

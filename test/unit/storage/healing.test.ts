@@ -3,7 +3,7 @@ import { cp, lstat, readFile, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
-import { CoverageNote } from '../../../src/storage/leveldb/directory/CoverageNote.js';
+import { coverageNote, readCoverageNote } from '../../../src/storage/leveldb/directory/coverageNote.js';
 import { begin, chainWith, changeFile, commitThrough, digestOf, eventually } from '../../support/index.js';
 import { gone, heal, heightOf, keyOf, LOG, MemoryDatabase, range } from '../../support/index.js';
 import { RecordingLogger, seededCollection, seededRandom, storeOver } from '../../support/index.js';
@@ -175,17 +175,17 @@ describe('a store whose write-ahead log is lost', () => {
 
   it('does not name heights that were being taken out when that failed', async () => {
     const path = join(await freshPath(), '..');
-    const note = new CoverageNote({ path, coverage: () => [whole] }, { clock: systemClock });
+    const note = coverageNote({ path, coverage: () => [whole] }, { clock: systemClock });
     note.changed();
     await note.end();
-    expect(await CoverageNote.read(path)).toEqual([whole]);
+    expect(await readCoverageNote(path)).toEqual([whole]);
     const failing = (): Promise<void> => {
       note.changed();
       return Promise.reject(new Error('full'));
     };
     await expect(note.withdrawn(failing)).rejects.toThrow('full');
     await note.end();
-    expect(await CoverageNote.read(path)).toEqual([]);
+    expect(await readCoverageNote(path)).toEqual([]);
   });
 
   it('says nothing where the note is damaged or missing', async () => {

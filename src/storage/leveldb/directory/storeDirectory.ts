@@ -3,7 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { lockNamed } from '../../lockHolder.js';
 import { hasCode, StorageError, storageErrorFrom } from '../../StorageError.js';
 
-/** LevelDB's own files, `CoverageNote` beside them, and a note that earlier versions left. */
+/** LevelDB's own files, `coverageNote` beside them, and a note that earlier versions left. */
 export const DATABASE_FILE =
   /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|COVERAGE(?:\.new)?|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
