@@ -24,9 +24,8 @@ const BELOW_ROOT = [
 
 /** The root height in the text of a refusal, or `undefined` when it names none. */
 export function namedRoot(details: string): NamedRoot | undefined {
-  const named = BELOW_ROOT.map((pattern) => pattern.exec(details)?.groups).find(
-    (groups) => groups !== undefined,
-  );
+  const found = BELOW_ROOT.map((pattern) => pattern.exec(details)?.groups);
+  const named = found.find((groups) => groups !== undefined);
   const height = Number(named?.['height']);
   if (!Number.isSafeInteger(height)) return undefined;
   const of = named?.['of']?.toLowerCase();
