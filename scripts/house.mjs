@@ -141,7 +141,7 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_490,
+  'src/access': 5_488,
   'src/api': 9_652,
   'src/app': 6_991,
   'src/cli': 4_220,
@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_172,
   'src/storage': 11_643,
   'src/main.ts': 252,
-  test: 59_921,
+  test: 59_916,
 };
 
 const packageHomes = {

@@ -92,7 +92,7 @@ export interface AccessNode {
   readonly latencyMs?: number;
   /**
    * True while this is the call to use. False for five minutes after the node answered UNIMPLEMENTED; for streams of
-   * blocks and heads, one minute after it refused any stream for lack of streams; and while the call is penalized and its
+   * blocks and heads, one minute after it refused any stream for lack of streams, or takes no connection more; and while the call is penalized and its
    * equivalent did not fail since. Equivalents: block stream and block by height, head stream and
    * latest header, full collection and light one, the two execution-data streams.
    */

@@ -259,13 +259,8 @@ describe('what files are made of', () => {
   it('may be heights of any one range that a daemon has', async () => {
     const served = await ServedChain.start(blocks, { sealed: null });
     const live = FIRST + 4;
-    served.change({
-      firstIndexed: live,
-      coverage: [
-        { from: FIRST, to: FIRST + 1 },
-        { from: live, to: LAST },
-      ],
-    });
+    const [below, above] = [{ from: FIRST, to: FIRST + 1 } as const, { from: live, to: LAST } as const];
+    served.change({ firstIndexed: live, coverage: [below, above] });
     const directory = scratchDirectory();
     const at = (name: string, ...flags: string[]) => exportAt(served.port, join(directory, name), ...flags);
     expect(await at('live')).toMatchObject({ exit: 'done' });

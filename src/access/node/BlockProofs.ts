@@ -114,10 +114,8 @@ export class BlockProofs {
   #unproven({ block, kind: why }: Unprovable, node: string): FinalizedBlock {
     const { height } = block;
     const refuse = (because: string): never => {
-      throw new RefusedBlockError(
-        'unproven',
-        `block ${height} cannot be proven, and ${because}: ${WHY[why]}`,
-      );
+      const what = `block ${height} cannot be proven, and ${because}`;
+      throw new RefusedBlockError('unproven', `${what}: ${WHY[why]}`);
     };
     if (this.#parts.mode === 'required') return refuse('proof.mode is required');
     const spork = this.#sporkOf(height);

@@ -163,10 +163,8 @@ export class NodePool implements AccessNodes {
   }
 
   peers(): readonly PooledNode[] {
-    return inOrder(
-      this.members.filter((member) => member.roles.peer && isUsable(member)),
-      'SubscribeIndexedBlocks',
-    );
+    const usable = this.members.filter((member) => member.roles.peer && isUsable(member));
+    return inOrder(usable, 'SubscribeIndexedBlocks');
   }
 
   whyNoPeer(): string | undefined {
@@ -291,9 +289,8 @@ export class NodePool implements AccessNodes {
    * configured node, or why it cannot name its spork.
    */
   whyUnserved(height: number): readonly NodeTrouble[] {
-    const historic = this.#historicNodes(height).flatMap(
-      ({ name }) => this.#byName.get(name)?.troubles.all() ?? [],
-    );
+    const nodes = this.#historicNodes(height);
+    const historic = nodes.flatMap(({ name }) => this.#byName.get(name)?.troubles.all() ?? []);
     if (historic.length > 0) return historic;
     return this.members.flatMap((member): readonly NodeTrouble[] => {
       const { node, range, beginning, origin, outage, troubles } = member;
@@ -478,11 +475,8 @@ function configuredNodes({
   peers = [],
 }: AccessNetworkOptions) {
   const nodes = new Map<string, { readonly endpoint: Endpoint; readonly roles: PoolMember['roles'] }>();
-  const named = {
-    access: accessNodes.length === 0 ? peers : accessNodes,
-    executionData: executionDataNodes,
-    peer: peers,
-  };
+  const access = accessNodes.length === 0 ? peers : accessNodes;
+  const named = { access, executionData: executionDataNodes, peer: peers };
   for (const role of ['access', 'executionData', 'peer'] as const)
     for (const endpoint of named[role].map(parseEndpoint)) {
       const known = nodes.get(endpoint.name);

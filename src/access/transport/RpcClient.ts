@@ -35,6 +35,8 @@ const MAX_OWED_ANSWERS = 512;
 const MAX_CALLS_APART = 16;
 /** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
 const REACHED_MS = 2_000;
+/** A node that turns streams away twice within this time, and answers between, takes no connection more. */
+const TURNED_AWAY_MS = 15_000;
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
 /** Forwarded calls that may wait for one method, of those that we do not call, at one node. */
@@ -100,6 +102,8 @@ export class RpcClient {
   #isBeside = false;
   /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
   #gaveAtMs = -Infinity;
+  /** When a stream found no connection last. */
+  #turnedAwayAtMs = -Infinity;
   /** Of the addresses of the node's name: the next connection goes to another one than the last that gave nothing. */
   #turn = 0;
   readonly #onShared: AddressTurns;
@@ -238,7 +242,7 @@ export class RpcClient {
       },
       fail: (callStatus) => {
         const error = this.#ofStatus(callStatus, method);
-        if (error.kind === 'rate_limited') this.#scarcity.refused(streamRank);
+        if (error.kind === 'rate_limited' || this.#isFull(callStatus)) this.#scarcity.refused(streamRank);
         return this.#failure(error, method);
       },
     };
@@ -322,6 +326,14 @@ export class RpcClient {
     if (!this.#isBeside) this.#dependencies.events?.onOutage?.();
     this.#isBeside = true;
     return beside;
+  }
+
+  /** The node takes no connection more, while it answers on those that stand. Not the first time: it may just be back. */
+  #isFull({ details }: CallStatus): boolean {
+    if (!UNCONNECTED.test(details)) return false;
+    const [before, nowMs] = [this.#turnedAwayAtMs, this.#dependencies.clock.monotonic()];
+    this.#turnedAwayAtMs = nowMs;
+    return nowMs - before < TURNED_AWAY_MS && this.#gaveAtMs > before;
   }
 
   /** Where no connection comes about, or the node says that it is not available, connections would only cost it more. */

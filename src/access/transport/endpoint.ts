@@ -25,10 +25,8 @@ const HOST_NAME = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/;
  */
 export function parseEndpoint(text: string): Endpoint {
   const refuse = (reason: string): never => {
-    throw new OperatorError(
-      'configuration',
-      `${quoted(maskedEndpoint(text))} is not an access node: ${reason}. ${FORM}`,
-    );
+    const what = `${quoted(maskedEndpoint(text))} is not an access node`;
+    throw new OperatorError('configuration', `${what}: ${reason}. ${FORM}`);
   };
   const [, scheme, rest = ''] = /^(?:([a-z][a-z0-9+.-]*):\/\/)?(.*)$/is.exec(text.trim()) ?? [];
   const protocol = scheme?.toLowerCase() ?? 'grpc';

@@ -24,9 +24,8 @@ const BELOW_ROOT = [
 
 /** The root height in the text of a refusal, or `undefined` when it names none. */
 export function namedRoot(details: string): NamedRoot | undefined {
-  const named = BELOW_ROOT.map((pattern) => pattern.exec(details)?.groups).find(
-    (groups) => groups !== undefined,
-  );
+  const found = BELOW_ROOT.map((pattern) => pattern.exec(details)?.groups);
+  const named = found.find((groups) => groups !== undefined);
   const height = Number(named?.['height']);
   if (!Number.isSafeInteger(height)) return undefined;
   const of = named?.['of']?.toLowerCase();
@@ -91,6 +90,10 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: string])[] = [
     /Last error: (?:Failed to connect|read ECONNRESET)/i,
     'it hung up at once: if it speaks TLS, write grpcs://NODE; else nothing may run behind what listens there',
   ],
+  [
+    /Call ended without gRPC status/i,
+    'a proxy before it drops how calls end (HTTP/2 trailers), so it has to pass gRPC on; or it is no gRPC server',
+  ],
   [/Name resolution failed/i, 'no address is known for this name: check it, and the DNS of this machine'],
   [/waiting for name resolution/i, 'the DNS of this machine does not answer: check /etc/resolv.conf'],
   [
@@ -121,11 +124,11 @@ function adviceOn(details: string, node: string, isReached: boolean): string | u
   return ADVICE.find(([sign]) => sign.test(details))?.[1].replace('NODE', () => node);
 }
 
-/** True for a length whose four bytes are printable: nobody sends a message of half a gigabyte. */
+/** True for a length whose four bytes are printable, or end a line: nobody sends a message of half a gigabyte. */
 function isText(length: number): boolean {
   return [24, 16, 8, 0].every((bits) => {
     const byte = Math.floor(length / 2 ** bits) % 256;
-    return byte >= 0x20 && byte < 0x7f;
+    return (byte >= 0x20 && byte < 0x7f) || byte === 0x0a || byte === 0x0d;
   });
 }
 

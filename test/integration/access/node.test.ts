@@ -247,8 +247,21 @@ describe('unary calls', () => {
     await proxy.become({ kind: 'full' });
     for (let i = 0; i < 2; i++) expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
     expect(outages).toBe(1);
-    await heads.return?.();
+    // Execution data has no other way: the head makes way for it, and is polled.
+    for (let i = 0; i < 4; i++) {
+      const data = iteratorOf(node.subscribeExecutionData(1, { signal: never }));
+      expect(await kindOf(data.next())).toBe('unavailable');
+      if (i === 0) expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
+    }
+    expect(await heads.next()).toMatchObject({ done: true });
+    expect(node.supports('SubscribeBlockDigestsFromLatest')).toBe(false);
     expect(await kindOf(node.getNetworkParameters())).toBe('unavailable');
+    await proxy.become({ kind: 'fair' });
+    const ask = () => node.getNetworkParameters().catch(() => undefined);
+    await expect.poll(ask).toEqual({ chainId: 'c' });
+    // What is over does not connect any more.
+    const more = vi.waitFor(() => expect(proxy.connections).toBeGreaterThan(1), { timeout: 1_000 });
+    await expect(more).rejects.toThrow();
   });
 
   it('leave an address of the name behind which nothing answers: calls after three deadlines, a stream once', async () => {

@@ -82,8 +82,10 @@ it.each<[keyof typeof status, string, string]>([
   ['UNAVAILABLE', 'Received HTTP status code 504', '(HTTP 504): the node behind it is too slow'],
   ['PERMISSION_DENIED', 'Received HTTP status code 403', 'a web server or proxy (HTTP 403)'],
   ['UNKNOWN', 'Received HTTP status code 301', '(HTTP 301): check address and port'],
-  // The length of a message is "html".
+  // The length of a message is "html", or "<ht" on a new line.
   ['RESOURCE_EXHAUSTED', 'Received message larger than max (1752460652 vs 1000000)', 'no length but text'],
+  ['RESOURCE_EXHAUSTED', 'Received message larger than max (171731060 vs 1000000)', 'no length but text'],
+  ['INTERNAL', 'Received RST_STREAM with code 0 (Call ended without gRPC status)', 'has to pass gRPC on'],
   ['PERMISSION_DENIED', 'Protocol not secure enough', 'write grpcs://node:9000'],
   ['UNAVAILABLE', 'Name resolution failed for target dns:node:9000', 'the DNS of this machine'],
   ['DEADLINE_EXCEEDED', 'Deadline exceeded after 3.000s,waiting for name resolution', '/etc/resolv.conf'],

@@ -199,11 +199,7 @@ it('takes a store that keeps another watermark than the committed one for broken
 });
 
 it('records a spork with its root block, once, and at most one per batch', async () => {
-  const sporks = [
-    { rootHeight: 1, sporkId: 'aa' },
-    { rootHeight: 3, sporkId: 'bb' },
-    { rootHeight: 5, sporkId: 'cc' },
-  ];
+  const sporks = ['aa', 'bb', 'cc'].map((sporkId, index) => ({ rootHeight: 1 + 2 * index, sporkId }));
   const store = committing(sporks.slice(0, 1));
   const { put } = indexing({ store, ...tellerOf(sporks) });
   await Promise.all([1, 2, 3, 4, 5, 6].map((height) => put(height)));

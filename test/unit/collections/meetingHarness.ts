@@ -17,22 +17,13 @@ export function id(name: string): Identifier {
 
 /** A block of a chain on which block `height` is called `b<height>`, unless it is given another name. */
 export function block(height: number, ids: readonly string[], name = `b${height}`): FinalizedBlock {
-  return {
-    id: id(name),
-    parentId: id(`b${height - 1}`),
-    height,
-    collectionIds: ids.map(id),
-    encoded: Buffer.from(name),
-  };
+  const [parentId, encoded] = [id(`b${height - 1}`), Buffer.from(name)];
+  return { id: id(name), parentId, height, collectionIds: ids.map(id), encoded };
 }
 
 export function collection(name: string, bytes = 10): VerifiedCollection {
-  return {
-    id: id(name),
-    encoded: new Uint8Array(bytes),
-    transactionIds: new Uint8Array(32),
-    ranges: new Uint32Array(2),
-  };
+  const [encoded, transactionIds] = [new Uint8Array(bytes), new Uint8Array(32)];
+  return { id: id(name), encoded, transactionIds, ranges: new Uint32Array(2) };
 }
 
 export function received(name: string, source: Source, receivedAtMs = 0, bytes = 10): ReceivedCollection {

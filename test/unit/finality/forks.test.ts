@@ -333,9 +333,8 @@ describe('with the latest stored block', () => {
 });
 
 /** The root at 103 names the last block of the spork before. */
-const sporkRootsOf = (world: World): RootParent[] => [
-  { rootHeight: 103, rootParentId: world.chain.idAt(102) },
-];
+const rootOf = ({ chain }: World): RootParent => ({ rootHeight: 103, rootParentId: chain.idAt(102) });
+const sporkRootsOf = (world: World): RootParent[] => [rootOf(world)];
 /** Of the last block before the root, the liar gives another one; no node has both. */
 function atSpork(liar: string, others: readonly string[], isInTable = false) {
   const world = new World(liar, ...others);
@@ -380,9 +379,8 @@ it('at a spork: waits for that block where nobody has it, and says so', async ()
     ...{ code: 'not_vouched', height: 102 },
     what: expect.stringContaining(`has block ${world.chain.idAt(102)} at height 102`) as string,
   });
-  expect(world.logger.of('error')).toMatchObject([
-    { message: 'no access node has the last block of the spork' },
-  ]);
+  const message = 'no access node has the last block of the spork';
+  expect(world.logger.of('error')).toMatchObject([{ message }]);
   world.node('old').odd.clear();
   await world.clock.advance(20_000);
   expect(reading.available()).toEqual(range(101, 105));

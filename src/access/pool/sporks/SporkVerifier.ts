@@ -231,8 +231,6 @@ function forgetOldest(remembered: Set<number> | Map<number, string>): void {
 
 /** True when the node's chain has grown since the claim, and is above the root. */
 function hasContinued({ highestHead, risesMs }: PoolMember, { rootHeight, reportedAtMs }: Claim): boolean {
-  const [first] = risesMs;
-  return (
-    risesMs.length === RISES_KEPT && first !== undefined && first >= reportedAtMs && highestHead >= rootHeight
-  );
+  const [first = -Infinity] = risesMs;
+  return risesMs.length === RISES_KEPT && first >= reportedAtMs && highestHead >= rootHeight;
 }

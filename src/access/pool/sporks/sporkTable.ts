@@ -90,11 +90,8 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
   const ids = { ...parseId('rootParentId'), ...parseId('rootId') };
   if (typeof rootParentIsBelow !== 'boolean')
     return refuse(`${place}.rootParentIsBelow is not true or false`);
-  if (
-    !Array.isArray(accessNodes) ||
-    !accessNodes.every((node) => typeof node === 'string') ||
-    accessNodes.length === 0
-  )
+  const isList = Array.isArray(accessNodes) && accessNodes.length > 0;
+  if (!isList || !accessNodes.every((node) => typeof node === 'string'))
     return refuse(`${place}.accessNodes is not a list of nodes`);
   for (const node of accessNodes) {
     try {

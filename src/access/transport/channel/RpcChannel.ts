@@ -106,13 +106,11 @@ export class RpcChannel {
    * without an error when the node accepts no more calls on this connection.
    */
   stream(path: string, request: Buffer, sink: StreamSink): StreamCall {
-    const call = this.#open(path, request, Infinity, {
-      onMessage: (message) => sink.onMessage(message),
-      onEnd: (callStatus) => {
-        over();
-        sink.onEnd(callStatus);
-      },
-    });
+    const onEnd = (callStatus: CallStatus): void => {
+      over();
+      sink.onEnd(callStatus);
+    };
+    const call = this.#open(path, request, Infinity, { ...sink, onEnd });
     const over = this.#connection.streams(() => sink.onEnd(MADE_WAY));
     return {
       read: () => call.read(),

@@ -59,9 +59,8 @@ export function openConnection(
     'grpc.service_config_disable_resolution': 1,
     'grpc.enable_http_proxy': proxyFor(endpoint) === undefined ? 0 : 1,
   };
-  const secrecy = endpoint.tls ? tlsCredentials(endpoint) : credentials.createInsecure();
   experimental.registerResolver('turned', TurnedAddresses);
-  const client = new Client(`turned://${turn}/${endpoint.name}`, secrecy, clientOptions);
+  const client = new Client(`turned://${turn}/${endpoint.name}`, secrecyOf(endpoint), clientOptions);
   const channel = client.getChannel();
   return { client, channel, mayCancel: cancelBudget(clock), streams: drainWatch(channel, clock) };
 }
@@ -124,26 +123,29 @@ export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
   };
 }
 
-/**
- * grpc-js reads the file of authorities here. It tells the node the name that was asked for (SNI), also where that is an
- * address: RFC 6066 forbids it, and Node.js 26 refuses to connect. So an address is checked against the certificate only.
- */
-function tlsCredentials({ host }: Endpoint): ChannelCredentials {
+/** grpc-js reads the file of authorities here. */
+function secrecyOf({ host, tls }: Endpoint): ChannelCredentials {
+  let secrecy: ChannelCredentials;
   try {
-    const secrecy = credentials.createSsl();
-    const connectorOf = secrecy._createSecureConnector.bind(secrecy);
-    const unnamed: typeof connectorOf = (...target) => {
-      const connector = connectorOf(...target);
-      delete (connector as { connectionOptions?: { servername?: string } }).connectionOptions?.servername;
-      return connector;
-    };
-    return isIP(host) === 0 ? secrecy : Object.assign(secrecy, { _createSecureConnector: unnamed });
+    secrecy = tls ? credentials.createSsl() : credentials.createInsecure();
   } catch (error) {
-    throw new OperatorError(
-      'configuration',
-      `The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names cannot be read (${messageOf(error)}). Name a file in PEM, or unset the variable.`,
-    );
+    const why = `cannot be read (${messageOf(error)}). Name a file in PEM, or unset the variable.`;
+    throw new OperatorError('configuration', `The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names ${why}`);
   }
+  const connectorOf = secrecy._createSecureConnector.bind(secrecy);
+  const mended: typeof connectorOf = (...target) => {
+    const connector = connectorOf(...target);
+    const options = (connector as { connectionOptions?: { servername?: string } }).connectionOptions;
+    // grpc-js tells the node the name that was asked for (SNI), also where that is an address: RFC 6066 forbids it, and
+    // Node.js 26 refuses to connect. So an address is checked against the certificate only.
+    if (isIP(host) !== 0) delete options?.servername;
+    // A channel that is closed while it waits to connect again would connect for nobody, and keep that connection.
+    const closed = () => Promise.reject(new Error('the channel is closed'));
+    return Object.assign(connector, {
+      destroy: () => void Object.assign(connector, { waitForReady: closed }),
+    });
+  };
+  return Object.assign(secrecy, { _createSecureConnector: mended });
 }
 
 /**
@@ -205,10 +207,8 @@ export function redirectLibraryLogs({ logger }: { readonly logger: Pick<Logger, 
     logger[name === 'DeprecationWarning' ? 'debug' : 'warn']({ name, text }, 'warning of Node.js');
   });
   const note = (...words: readonly unknown[]): void => {
-    logger.debug(
-      { text: words.map(String).join(' ').slice(0, MAX_TEXT_CHARACTERS) },
-      'message of the gRPC library',
-    );
+    const text = words.map(String).join(' ').slice(0, MAX_TEXT_CHARACTERS);
+    logger.debug({ text }, 'message of the gRPC library');
   };
   setLogger({ error: note, info: note, debug: note });
 }
