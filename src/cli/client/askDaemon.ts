@@ -27,8 +27,8 @@ export async function daemonStatus(
   if (lacked === undefined) return status;
   throw new OperatorError(
     'no_daemon',
-    `The running daemon is of another version (${status?.version}): it does not tell "${lacked}", which this command needs ` +
-      `(${programVersion()}). Restart the daemon; "status --json" shows what it tells.`,
+    `The running daemon (${status?.version}) is of another build than this command (${programVersion()}), which needs "${lacked}" ` +
+      'of its status. Restart the daemon; "status --json" shows what it tells.',
   );
 }
 

@@ -41,7 +41,7 @@ it('is found through the record in its data directory, not in a copy of that, an
   // One of another version may tell less than is shown.
   const older = refusal(
     'no_daemon',
-    /is of another version .* does not tell "(?:network|chainId|backfill)".*Restart the daemon/,
+    /is of another build .* needs "(?:network|chainId|backfill)" of its status\. Restart the daemon/,
   );
   for (const command of ['status', 'export', 'backfill'])
     expect(await run(command, '--data-dir', dataDir)).toMatchObject(older);
