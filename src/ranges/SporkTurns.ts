@@ -1,6 +1,6 @@
-import { overlap, type HeightRange } from '../storage/index.js';
+import { joined, overlap, within, type BackfillPlan, type HeightRange } from '../storage/index.js';
 import { spansBetween } from './planner.js';
-import type { FillOrder } from './ports.js';
+import type { ServedHeights } from './ports.js';
 
 /**
  * Lets the sporks take turns. Each has its own nodes, so working on more sporks keeps more nodes busy. Sporks with the fewest
@@ -8,33 +8,46 @@ import type { FillOrder } from './ports.js';
  * turn of each other spork.
  */
 export class SporkTurns {
+  readonly #chain: ServedHeights;
   /** By the first height of the spork; at most one entry for each spork. */
   readonly #lastTurns = new Map<number, number>();
   #turns = 0;
 
+  constructor(chain: ServedHeights) {
+    this.#chain = chain;
+  }
+
   /**
-   * All sporks in the order of their turns. Together they cover all heights. `borders`: where another spork begins; `running`:
-   * ranges that are being filled; `order` decides between sporks that had no turn yet.
+   * Where to look for the next range of some plans: `heights` are those of a plan that nodes serve, in one spork. Damaged heights
+   * come first, since readers wait for them; then, in the spork whose turn it is, plan by plan. `running`: ranges that are being
+   * filled.
    */
-  inTurn(
-    borders: readonly number[],
-    running: readonly HeightRange[],
-    order: FillOrder,
-  ): readonly HeightRange[] {
-    const sporks = spansBetween(borders);
-    const busyOf = (spork: HeightRange): number => running.filter((range) => overlap(range, spork)).length;
-    const lastOf = ({ from }: HeightRange): number => this.#lastTurns.get(from) ?? 0;
-    const ordered = order === 'newest' ? [...sporks].reverse() : [...sporks];
-    // The sort is stable: equal sporks stay in the order of the plan.
-    return ordered.sort((a, b) => busyOf(a) - busyOf(b) || lastOf(a) - lastOf(b));
+  *places(plans: readonly BackfillPlan[], running: readonly HeightRange[]) {
+    const served = joined(this.#chain.served());
+    for (const some of [plans.filter(({ heals }) => heals === true), plans])
+      for (const spork of this.#inTurn(some[0], running))
+        for (const plan of some) {
+          const heights = within(within(served, spork), plan);
+          if (heights.length > 0) yield { plan, heights };
+        }
   }
 
   /** Records a turn: a range of the spork was begun. */
-  took({ from }: HeightRange, borders: readonly number[]): void {
-    const sporks = spansBetween(borders);
+  took({ from }: HeightRange): void {
+    const sporks = spansBetween(this.#chain.borders());
     const known = new Set(sporks.map((spork) => spork.from));
     for (const first of this.#lastTurns.keys()) if (!known.has(first)) this.#lastTurns.delete(first);
     const spork = sporks.findLast((each) => each.from <= from);
     if (spork !== undefined) this.#lastTurns.set(spork.from, (this.#turns += 1));
+  }
+
+  /** All sporks. The order of the first plan decides between those that had no turn yet. */
+  #inTurn(first: BackfillPlan | undefined, running: readonly HeightRange[]): readonly HeightRange[] {
+    const sporks = [...spansBetween(this.#chain.borders())];
+    const busyOf = (spork: HeightRange): number => running.filter((range) => overlap(range, spork)).length;
+    const lastOf = ({ from }: HeightRange): number => this.#lastTurns.get(from) ?? 0;
+    if (first?.order === 'newest') sporks.reverse();
+    // The sort is stable: equal sporks stay in the order of the plan.
+    return sporks.sort((a, b) => busyOf(a) - busyOf(b) || lastOf(a) - lastOf(b));
   }
 }

@@ -4,7 +4,6 @@ import { overlap, MAX_OPEN_RANGES } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange } from '../../storage/index.js';
 import {
   backfillState,
-  bordersOf,
   choosePlans,
   isDisputed,
   newPlan,
@@ -15,7 +14,7 @@ import {
 import type { BackfillState, RangeJob, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
 import { SporkTurns } from '../SporkTurns.js';
 import { RunningRanges, type RangeRun } from '../RunningRanges.js';
-import { common, cutNext, lacking } from '../planner.js';
+import { cutNext, lacking } from '../planner.js';
 
 /** How often to check whether nodes serve planned heights, while there is nothing to do. */
 const LOOK_AGAIN_MS = 5_000;
@@ -30,7 +29,7 @@ export class LocalWorkSource implements WorkSource {
   readonly #running: RunningRanges<RangeRun>;
   /** Monotonic milliseconds before which an open range is not run, by its first height; at most MAX_OPEN_RANGES. */
   readonly #notBeforeMs = new Map<number, number>();
-  readonly #turns = new SporkTurns();
+  readonly #turns: SporkTurns;
   /** Changes run one after another. */
   #turn: Promise<unknown> = Promise.resolve();
   readonly #pause: Pause;
@@ -51,6 +50,7 @@ export class LocalWorkSource implements WorkSource {
     this.#maxHeights = maxRangeHeights;
     this.#dependencies = dependencies;
     this.#pause = new Pause(dependencies);
+    this.#turns = new SporkTurns(dependencies.chain);
     const { logger, store } = dependencies;
     this.#running = new RunningRanges(store.ranges, logger, () => this.notify());
   }
@@ -132,15 +132,13 @@ export class LocalWorkSource implements WorkSource {
   }
 
   async #takeNext(): Promise<RangeJob | undefined> {
-    const { chain, store } = this.#dependencies;
+    const { store } = this.#dependencies;
     // Ranges lie below a live range that has a block.
     if (store.latestBlock() === undefined) return undefined;
-    const plans = this.#active();
-    // Readers wait for damaged heights.
-    const range = this.#choose(plans.filter(({ heals }) => heals === true)) ?? this.#choose(plans);
+    const range = this.#choose();
     if (range === undefined) return undefined;
     this.#notBeforeMs.delete(range.from);
-    this.#turns.took(range, chain.borders());
+    this.#turns.took(range);
     const run = { range, store: await store.ranges.run(range), controller: new AbortController() };
     return this.#running.begin(run, {
       failed: (reason, startOver) => this.#failed(range, reason, startOver),
@@ -167,39 +165,21 @@ export class LocalWorkSource implements WorkSource {
     );
   }
 
-  /** The next range of some active plans, from the spork whose turn it is: an open range before a new one. */
-  #choose(plans: readonly BackfillPlan[]): HeightRange | undefined {
-    const { chain, store } = this.#dependencies;
-    const planOf = (range: HeightRange): BackfillPlan | undefined =>
-      plans.find((plan) => overlap(plan, range));
+  /** The next range of the active plans: of what a plan has in a spork, an open range before a new one. */
+  #choose(): HeightRange | undefined {
+    const { store } = this.#dependencies;
     const open = store.ranges.open();
-    const ready = this.#ready(open).filter((range) => !isDisputed(range) && planOf(range) !== undefined);
-    const unbegun = this.#unbegun(plans, open);
-    const [begun] = ready;
-    const order = (begun && planOf(begun)?.order) ?? unbegun[0]?.plan.order;
-    if (order === undefined) return undefined;
-    const borders = bordersOf(chain);
-    for (const spork of this.#turns.inTurn(chain.borders(), this.#running.all(), order)) {
-      const openInSpork = ready.filter(({ from }) => from >= spork.from && from <= spork.to);
-      const next = openInSpork.at(openInSpork[0] && planOf(openInSpork[0])?.order === 'oldest' ? 0 : -1);
+    const ready = this.#ready(open).filter((range) => !isDisputed(range));
+    const there = [...store.coverage(), ...open];
+    for (const { plan, heights } of this.#turns.places(this.#active(), this.#running.all())) {
+      const begun = ready.filter((range) => heights.some((some) => overlap(some, range)));
+      const next = begun.at(plan.order === 'oldest' ? 0 : -1);
       if (next !== undefined) return { from: next.from, to: next.to };
-      for (const { plan, heights } of unbegun) {
-        const cutting = { order: plan.order, borders, maxHeights: this.#maxHeights };
-        const cut = cutNext(common(heights, [spork]), cutting);
-        if (cut !== undefined) return cut;
-      }
+      if (open.length >= MAX_OPEN_RANGES) continue;
+      const cut = cutNext(lacking(heights, there), { order: plan.order, maxHeights: this.#maxHeights });
+      if (cut !== undefined) return cut;
     }
     return undefined;
-  }
-
-  /** The served heights of each plan that may be begun; none while too many ranges are open. */
-  #unbegun(plans: readonly BackfillPlan[], open: readonly OpenRange[]) {
-    const { chain, store } = this.#dependencies;
-    if (open.length >= MAX_OPEN_RANGES) return [];
-    const coverage = store.coverage();
-    const there = [...coverage, ...open];
-    const served = chain.served();
-    return plans.map((plan) => ({ plan, heights: common(lacking([plan], there), served) }));
   }
 
   #active(): readonly BackfillPlan[] {

@@ -11,8 +11,6 @@ export const JOBS_SCHEMA = 'flow_jobs';
 const HEARTBEAT_SECONDS = 10;
 /** How often it looks for such jobs. */
 const SUPERVISE_SECONDS = 2;
-/** How often it looks for jobs whose predecessors are done. */
-const FLOW_SECONDS = 1;
 /** How long pg-boss lets a job be held at most. `Claim` takes it again before that. */
 export const HELD_AT_MOST_SECONDS = 24 * 60 * 60;
 /** pg-boss deletes jobs that were not taken for this time; its default of 14 days is too short for a whole chain. */
@@ -56,7 +54,6 @@ export class Boss {
       registerInstance: false,
       superviseIntervalSeconds: SUPERVISE_SECONDS,
       monitorIntervalSeconds: SUPERVISE_SECONDS,
-      flowIntervalSeconds: FLOW_SECONDS,
     });
     // Its background work fails while the database is away, and is retried.
     jobs.on('error', (error) => logger.debug({ error }, 'the queue cannot maintain its jobs'));
@@ -88,10 +85,11 @@ export class Boss {
   }
 
   /** Creates a queue, outside of any transaction: an empty queue left over is harmless. */
-  async makeQueue(name: string, policy: 'standard' | 'exclusive'): Promise<void> {
+  async makeQueue(name: string): Promise<void> {
     await this.run((jobs) =>
       jobs.createQueue(name, {
-        policy,
+        // No two jobs of one key that are not over.
+        policy: 'exclusive',
         heartbeatSeconds: HEARTBEAT_SECONDS,
         expireInSeconds: HELD_AT_MOST_SECONDS,
         retentionSeconds: WAITS_AT_MOST_SECONDS,

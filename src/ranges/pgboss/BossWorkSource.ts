@@ -1,7 +1,8 @@
 import { AbortError, backoffMs, childOf, Pause } from '../../runtime/index.js';
-import { DatabaseFault, joined, overlap, RangeTakenError, StorageError } from '../../storage/index.js';
+import { DatabaseFault, MAX_OPEN_RANGES, overlap, RangeTakenError } from '../../storage/index.js';
+import { StorageError, within } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
-import { common, lacking } from '../planner.js';
+import { lacking } from '../planner.js';
 import {
   backfillState,
   bordersOf,
@@ -19,7 +20,7 @@ import { RunningRanges, type RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
 import { unlessRefused, type HeldJob } from './Boss.js';
 import { giveBack, type Claim } from './Claim.js';
-import { planQueues, PlanQueues, type PlanJob, type PlanQueue, type SharedWork } from './PlanQueues.js';
+import { planQueues, PlanQueues, type PlanQueue, type SharedWork } from './PlanQueues.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** How often the database is polled, also for work while there is none. */
@@ -32,20 +33,20 @@ const LATER_MS = 10_000;
 /** `plan`: its number. */
 interface JobRun extends RangeRun {
   readonly plan: number;
-  readonly claim: Claim<PlanJob>;
+  readonly claim: Claim<HeightRange>;
 }
 
 /**
- * The work source of many machines. Plans are rows of the store; their ranges are jobs of pg-boss, created in the transaction
- * of the plan and completed in the transaction that publishes the range. A lost range is found when its part of the plan is
- * checked, and planned again. A worker takes checks of parts first, then ranges, with the sporks in turn.
+ * The work source of many machines. Plans are rows of the store; the ranges that were cut from them are jobs of pg-boss,
+ * completed in the transaction that publishes the range. A worker that finds no range waiting cuts some from what a plan
+ * lacks: so a range whose job was lost is found.
  */
 export class BossWorkSource implements WorkSource {
   readonly #parts: SharedWork;
   /** This process among the workers; a command takes no work. */
   readonly #registry: WorkerRegistry;
   readonly #queues: PlanQueues;
-  readonly #turns = new SporkTurns();
+  readonly #turns: SporkTurns;
   readonly #running: RunningRanges<JobRun>;
   #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #existing: readonly PlanQueue[] = [];
@@ -60,6 +61,7 @@ export class BossWorkSource implements WorkSource {
     this.#registry = registry;
     this.#pause = new Pause(parts);
     this.#queues = new PlanQueues(parts);
+    this.#turns = new SporkTurns(parts.chain);
     this.#running = new RunningRanges(parts.book, parts.logger, () => this.#pause.wake());
     this.#polling = parts.boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
@@ -71,10 +73,11 @@ export class BossWorkSource implements WorkSource {
 
   async #read(): Promise<void> {
     const { boss, book } = this.#parts;
-    const existing = await planQueues(boss);
     if (!this.#registry.isWorker) await this.#registry.look();
-    this.#facts = await book.read();
-    this.#existing = existing;
+    const facts = await book.read();
+    // After the plans: the queue of a plan is there before it.
+    this.#existing = await planQueues(boss);
+    this.#facts = facts;
     this.#pause.wake();
   }
 
@@ -98,10 +101,10 @@ export class BossWorkSource implements WorkSource {
     return undefined;
   }
 
-  /** This and the next four: one transaction each, with the jobs that belong to the change. */
+  /** This and the next four: one transaction each. */
   async plan(wanted: WantedPlan): Promise<BackfillPlan> {
     const { book, boss, logger } = this.#parts;
-    const plan = await book.transact<BackfillPlan>(async ({ session, write, ...facts }, tried) => {
+    const plan = await book.transact<BackfillPlan>(async ({ write, ...facts }, tried) => {
       // The previous attempt was committed, but its answer was lost.
       const done = facts.plans.find((each) => each.id === tried?.id && each.from === tried.from);
       if (done !== undefined) return done;
@@ -111,7 +114,6 @@ export class BossWorkSource implements WorkSource {
       ];
       const planned = newPlan(wanted, Math.max(0, ...taken) + 1, facts);
       await this.#queues.makeQueue(planned.id);
-      await this.#queues.fill(session, planned, planned, facts);
       await write({ plans: [...facts.plans, planned] });
       return planned;
     });
@@ -148,20 +150,17 @@ export class BossWorkSource implements WorkSource {
     await this.#giveBackUnwanted();
     for (const { id } of gone) {
       // `maintain` removes later what cannot be removed now.
-      for (const { name } of this.#queuesOf(id)) await unlessRefused(this.#queues.removeQueue(name));
+      for (const queue of this.#queuesOf(id)) await unlessRefused(this.#queues.removeQueue(queue));
       logger.info({ plan: id }, 'backfill cancelled');
     }
   }
 
   async redrive(): Promise<number> {
-    const count = await this.#parts.book.transact<number>(
-      async ({ open, plans, session, write }, tried = 0) => {
-        const failed = redriven(open);
-        await write({ failed });
-        await this.#queues.resumeAll(session, plans);
-        return Math.max(tried, failed.length);
-      },
-    );
+    const count = await this.#parts.book.transact<number>(async ({ open, write }, tried = 0) => {
+      const failed = redriven(open);
+      await write({ failed });
+      return Math.max(tried, failed.length);
+    });
     await this.refresh();
     return count;
   }
@@ -193,10 +192,9 @@ export class BossWorkSource implements WorkSource {
   async #takeNext(signal: AbortSignal): Promise<RangeJob | undefined> {
     if (!this.#registry.isWorker || liveOf(this.#facts.coverage) === undefined) return undefined;
     const queues = new Set(this.#existing.map(({ name }) => name));
-    const ours = this.#facts.plans
-      .filter(({ id, isPaused }) => !isPaused && queues.has(this.#queues.nameOf(id)))
-      // Readers wait for damaged heights.
-      .sort((a, b) => Number(b.heals === true) - Number(a.heals === true));
+    const ours = this.#facts.plans.filter(
+      ({ id, isPaused }) => !isPaused && queues.has(this.#queues.nameOf(id)),
+    );
     while (!signal.aborted) {
       const claim = await this.#registry.take((session) => this.#find(session, ours));
       const plan = ours.find(({ id }) => this.#queues.nameOf(id) === claim?.key.queue);
@@ -215,45 +213,33 @@ export class BossWorkSource implements WorkSource {
     );
   }
 
-  async #find(session: Session, plans: readonly BackfillPlan[]): Promise<HeldJob<PlanJob> | undefined> {
-    for (const plan of plans) {
-      const part = await this.#queues.takePart(session, plan);
-      if (part !== undefined) return part;
-    }
-    for (const { plan, heights } of this.#candidates(plans, await this.#registry.running(session))) {
-      const range = await this.#queues.takeRange(session, plan, heights);
-      if (range !== undefined) return range;
+  async #find(session: Session, plans: readonly BackfillPlan[]): Promise<HeldJob<HeightRange> | undefined> {
+    const { coverage } = this.#facts;
+    const open = this.#parts.book.open();
+    const running = await this.#registry.running(session);
+    const isIdle = (range: HeightRange): boolean => !running.some((each) => overlap(each, range));
+    let idle = open.filter((range) => !isDisputed(range) && isIdle(range));
+    // The live range grows over what is above it.
+    const below = { from: 0, to: (coverage.at(-1)?.from ?? 0) - 1 };
+    for (const { plan, heights } of this.#turns.places(plans, running)) {
+      const missing = lacking(within(heights, below), coverage);
+      if (missing.length === 0) continue;
+      const begun = idle.filter((range) => missing.some((some) => overlap(some, range)));
+      // In the queue of one plan it waits after a failure; that of another one would not know.
+      idle = idle.filter((range) => !begun.includes(range));
+      const unbegun = open.length < MAX_OPEN_RANGES ? lacking(missing, [...open, ...running]) : [];
+      const job = await this.#queues.take(session, plan, { begun, heights, unbegun });
+      if (job !== undefined) return job;
     }
     return undefined;
   }
 
-  /** Where to look for a range, in this order: plan by plan in the spork whose turn it is, then in the next one. */
-  #candidates(
-    plans: readonly BackfillPlan[],
-    running: readonly HeightRange[],
-  ): readonly { readonly plan: BackfillPlan; readonly heights: readonly HeightRange[] }[] {
-    const [first] = plans;
-    if (first === undefined) return [];
-    const { chain } = this.#parts;
-    const served = joined(chain.served());
-    const unbegun = plans.map((plan) => lacking([plan], [...this.#facts.coverage, ...running]));
-    const bySpork = this.#turns.inTurn(chain.borders(), running, first.order).flatMap((spork) => {
-      const heights = common(served, [spork]);
-      const some = plans.filter((_plan, at) => common(unbegun[at] ?? [], heights).length > 0);
-      return some.map((plan) => ({ plan, heights }));
-    });
-    // The known coverage may be out of date, so finally every served height is tried.
-    return [...bySpork, ...plans.map((plan) => ({ plan, heights: served }))];
-  }
-
   /** `undefined`: nothing to run, and the claim has ended. */
-  async #begin(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<RangeJob | undefined> {
-    const { data } = claim;
-    if (data.kind === 'range') this.#turns.took(data, this.#parts.chain.borders());
+  async #begin(plan: BackfillPlan, claim: Claim<HeightRange>): Promise<RangeJob | undefined> {
+    this.#turns.took(claim.data);
     let begun: RangeJob | undefined;
     try {
-      if (data.kind === 'part') await this.#checkPart(plan, claim);
-      else if (await this.#isRunnable(claim)) begun = await this.#run(plan, claim);
+      if (await this.#isRunnable(claim)) begun = await this.#run(plan, claim);
     } catch (error) {
       // The job is lost, or the database is away: then the claim times out.
       if (!(error instanceof StorageError)) throw error;
@@ -263,42 +249,30 @@ export class BossWorkSource implements WorkSource {
     return begun;
   }
 
-  /** Plans the heights that a part lacks: at first, and again after its ranges. */
-  async #checkPart(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<void> {
-    const { book, logger } = this.#parts;
-    const { from, isUncut = false, to } = claim.data;
-    const again = await book.transact(async ({ session, ...facts }) => {
-      await claim.complete(session);
-      if (!facts.plans.some(({ id }) => id === plan.id)) return 0;
-      return this.#queues.fill(session, plan, { from, to }, facts);
-    });
-    if (again > 0 && !isUncut)
-      logger.warn({ plan: plan.id, from, to, ranges: again }, 'ranges were missing and are planned again');
-  }
-
   /** False: already done, cut differently by now, or not to run at present. */
-  async #isRunnable(claim: Claim<PlanJob>): Promise<boolean> {
+  async #isRunnable(claim: Claim<HeightRange>): Promise<boolean> {
     const { book, boss, chain } = this.#parts;
     const { from, to } = claim.data;
-    const { coverage, open } = await book.read();
+    // Else a range that was published a moment ago would be cut again and again.
+    const { coverage, open } = (this.#facts = await book.read());
     const known = open.find((each) => each.from === from && each.to === to);
     const missing = lacking([{ from, to }], coverage);
     const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
     const isCut = known === undefined && bordersOf(chain).some((border) => from < border && border <= to);
     return boss.database.transaction(async (session) => {
-      // The check of the part finds heights that are still missing.
-      if (!isWhole || isCut) await claim.complete(session);
-      else if (known !== undefined && isDisputed(known)) await claim.setAside(session);
-      else {
-        const running = await this.#registry.running(session, claim.key.id);
-        if (!running.some((each) => overlap(each, { from, to }))) return true;
-        await giveBack(boss, session, claim.key, LATER_MS);
+      // Heights that are still missing are cut anew.
+      if (!isWhole || isCut || (known !== undefined && isDisputed(known))) {
+        await claim.complete(session);
+        return false;
       }
+      const running = await this.#registry.running(session, claim.key.id);
+      if (!running.some((each) => overlap(each, { from, to }))) return true;
+      await giveBack(boss, session, claim.key, LATER_MS);
       return false;
     });
   }
 
-  async #run(plan: BackfillPlan, claim: Claim<PlanJob>): Promise<RangeJob | undefined> {
+  async #run(plan: BackfillPlan, claim: Claim<HeightRange>): Promise<RangeJob | undefined> {
     const { book, boss } = this.#parts;
     const { from, to } = claim.data;
     const range = { from, to };
@@ -319,18 +293,15 @@ export class BossWorkSource implements WorkSource {
     });
   }
 
-  /** `undefined`: the job is not ours any more. */
+  /** `undefined`: its plan was cancelled, or the store rewound. A disputed range has no job until it is redriven. */
   #failed({ range, claim }: JobRun, reason: string, startOver: boolean): Promise<number | undefined> {
     const { book, random } = this.#parts;
     return book.transact(async ({ open, session, write }) => {
       const before = open.find(({ from }) => from === range.from);
       const failures = (before?.failures ?? 0) + 1;
-      const isOurs =
-        failures >= FAILURES_BEFORE_DISPUTE
-          ? await claim.setAside(session)
-          : await claim.fail(session, reason, backoffMs(RETRY_BACKOFF, failures - 1, random));
-      // Nor is it where its plan was cancelled, or the store rewound.
-      if (!isOurs || before === undefined) return undefined;
+      if (failures >= FAILURES_BEFORE_DISPUTE) await claim.complete(session);
+      else await claim.fail(session, reason, backoffMs(RETRY_BACKOFF, failures - 1, random));
+      if (before === undefined) return undefined;
       const failed = [{ ...range, failures, reason }];
       await write({ failed, ...(startOver ? { dropped: [range] } : {}) });
       return failures;
@@ -344,7 +315,7 @@ export class BossWorkSource implements WorkSource {
     void this.#giveBackUnwanted();
     if (!this.#registry.isWorker || nowMs - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
     this.#maintainedAtMs = nowMs;
-    await this.#queues.maintain(this.#registry.known());
+    await this.#queues.maintain(this.#facts.plans, this.#existing, this.#registry.known());
   }
 }
 

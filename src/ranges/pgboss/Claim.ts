@@ -54,26 +54,23 @@ export class Claim<D = object> {
       jobs.complete(this.#job.name, this.#job, null, within(session)),
     );
     this.#isCompleted = affectedBy(response) === 1;
-    if (this.#isCompleted) return;
-    this.#lose();
-    throw new RangeLostError(boss.database.place);
+    this.#requireOne(response);
   }
 
-  /** No process may take it until it is resumed. False: it was no longer ours. */
-  async setAside(session: Session): Promise<boolean> {
-    const response = await this.#boss.run((jobs) => jobs.cancel(this.#job.name, this.#job, within(session)));
-    return affectedBy(response) === 1;
-  }
-
-  /** Records a failure, and lets other processes take it after `delayMs`. False: it was no longer ours. */
-  async fail(session: Session, reason: string, delayMs: number): Promise<boolean> {
+  /** Records a failure, and lets other processes take it after `delayMs`. Expected errors: as of `complete`. */
+  async fail(session: Session, reason: string, delayMs: number): Promise<void> {
     const { name, id } = this.#job;
-    return this.#boss.run(async (jobs) => {
-      const response = await jobs.fail(name, this.#job, { reason }, within(session));
-      if (affectedBy(response) !== 1) return false;
+    await this.#boss.run(async (jobs) => {
+      this.#requireOne(await jobs.fail(name, this.#job, { reason }, within(session)));
       await jobs.update(name, undefined, { id, startAfter: seconds(delayMs), ...within(session) });
-      return true;
     });
+  }
+
+  /** Else the job is not ours any more. */
+  #requireOne(response: object): void {
+    if (affectedBy(response) === 1) return;
+    this.#lose();
+    throw new RangeLostError(this.#boss.database.place);
   }
 
   /** Call it when the transaction that took the job is committed: before, a heartbeat would find no such job. */

@@ -1,26 +1,16 @@
-import { overlap } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeFacts, Session, SharedRangeBook } from '../../storage/index.js';
-import { cutAll, lacking } from '../planner.js';
-import { bordersOf } from '../plans.js';
+import { joined, MAX_RANGE_HEIGHTS, slicesOf } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, Session, SharedRangeBook } from '../../storage/index.js';
+import { cutNext } from '../planner.js';
 import type { FillOrder, ServedHeights, WorkerState } from '../ports.js';
-import { JOBS_SCHEMA, within, type Boss, type HeldJob } from './Boss.js';
+import { within, type Boss, type HeldJob } from './Boss.js';
 import type { QueueParts } from './WorkerRegistry.js';
 
 /** A younger queue may belong to a plan whose transaction is not over yet. */
 const OLD_QUEUE_MS = 10 * 60 * 1_000;
-
-/** Ranges of one part of a plan: limits the jobs that its check depends on, and the heights that the check reads. */
-const MAX_PART_RANGES = 1_000;
-/** The check of a part is taken before any range. */
-const PART_PRIORITY = 2_147_483_647;
+/** Of ranges that are cut at once: those who look for one at the same instant find one each. */
+const CUT_AT_ONCE = 16;
 /** Priorities are heights, so that a worker can ask for heights that its nodes serve. */
-const HIGHEST = PART_PRIORITY - 1;
-
-/** `part`: a check after all ranges of the part, which plans missing heights again. `isUncut`: there are no ranges yet. */
-export interface PlanJob extends HeightRange {
-  readonly kind: 'range' | 'part';
-  readonly isUncut?: boolean;
-}
+const HIGHEST = 2_147_483_646;
 
 /** What the parts of the work source of a process share. */
 export interface SharedWork extends Pick<QueueParts, 'boss' | 'clock' | 'random' | 'logger' | 'workVersion'> {
@@ -28,14 +18,12 @@ export interface SharedWork extends Pick<QueueParts, 'boss' | 'clock' | 'random'
   readonly chain: ServedHeights;
   /** Default: the maximum of the store. */
   readonly maxRangeHeights?: number | undefined;
-  /** Ranges of one part of a plan. Default: `MAX_PART_RANGES`. */
-  readonly maxPartRanges?: number | undefined;
 }
 
 /**
- * The jobs of the plans of a store that many machines fill. Each plan and version of the work has a queue of its own. So a paused
- * plan can be skipped, a cancelled plan loses its queue, and a worker finds only work that it can do. Expected errors of all:
- * `StorageError`.
+ * The jobs of the plans of a store that many machines fill: the ranges that were cut from a plan and are not published. Each
+ * plan and version of the work has a queue of its own. So a paused plan can be skipped, a cancelled plan loses its queue, and
+ * a worker finds only work that it can do. Expected errors of all: `StorageError`.
  */
 export class PlanQueues {
   readonly #parts: SharedWork;
@@ -44,148 +32,77 @@ export class PlanQueues {
     this.#parts = parts;
   }
 
-  /** Creates the queue of a plan, for this version of the work. */
+  /** Creates the queue of a plan, for this version of the work. In it there is one job at a time for a first height. */
   makeQueue(plan: number): Promise<void> {
-    return this.#parts.boss.makeQueue(this.nameOf(plan), 'standard');
+    return this.#parts.boss.makeQueue(this.nameOf(plan));
   }
 
   nameOf(plan: number): string {
     return `plan-${plan}.v${this.#parts.workVersion}`;
   }
 
-  async removeQueue(name: string): Promise<void> {
+  async removeQueue({ name }: PlanQueue): Promise<void> {
     await this.#parts.boss.run((jobs) => jobs.deleteQueue(name));
   }
 
   /**
-   * Removes queues whose plan is filled, adds jobs to plans that have lost theirs, and takes over plans of an older version of
-   * the work when no live worker does that version.
+   * Removes queues whose plan is filled, makes those that plans lack, and takes over plans of an older version of the work when
+   * no live worker does that version.
    */
-  async maintain(workers: readonly WorkerState[]): Promise<void> {
-    const { boss, book, workVersion } = this.#parts;
-    const { plans } = await book.read();
-    const queues = await planQueues(boss);
+  async maintain(
+    plans: readonly BackfillPlan[],
+    queues: readonly PlanQueue[],
+    workers: readonly WorkerState[],
+  ): Promise<void> {
+    const { workVersion } = this.#parts;
     const isDone = ({ version }: PlanQueue): boolean =>
       version > workVersion || workers.some((each) => each.isAlive && each.workVersion === version);
-    for (const plan of plans) {
-      const others = queues.filter((queue) => queue.plan === plan.id && queue.version !== workVersion);
+    for (const { id } of plans) {
+      const its = queues.filter(({ plan }) => plan === id);
+      const others = its.filter(({ version }) => version !== workVersion);
       if (others.some(isDone)) continue;
-      await this.#planAgain(plan);
-      for (const { name } of others) await this.removeQueue(name);
+      if (others.length === its.length) await this.makeQueue(id);
+      for (const queue of others) await this.removeQueue(queue);
     }
-    for (const { createdOn, name, plan } of queues) {
-      const isKnown = plans.some(({ id }) => id === plan);
-      if (!isKnown && Date.now() - createdOn.getTime() > OLD_QUEUE_MS) await this.removeQueue(name);
-    }
-  }
-
-  async #planAgain({ id }: BackfillPlan): Promise<void> {
-    const { book, boss, logger } = this.#parts;
-    if (await this.#hasJobs(boss.database, id)) return;
-    const made = await book.transact(async ({ session, ...facts }) => {
-      const plan = facts.plans.find((each) => each.id === id);
-      // Another process was faster, or the plan is filled.
-      if (plan === undefined || (await this.#hasJobs(session, id))) return 0;
-      await this.makeQueue(id);
-      return this.fill(session, plan, plan, facts);
-    });
-    if (made > 0) logger.warn({ plan: id, ranges: made }, 'a plan had no jobs and is planned again');
+    const isKnown = ({ plan }: PlanQueue): boolean => plans.some(({ id }) => id === plan);
+    for (const queue of queues)
+      if (!isKnown(queue) && Date.now() - queue.createdOn.getTime() > OLD_QUEUE_MS)
+        await this.removeQueue(queue);
   }
 
   /**
-   * Adds jobs for the missing heights of `interval`, as part of a transaction. Returns the number of ranges. Of several parts
-   * each is cut when it is checked, in a transaction of its own: the leader cannot write meanwhile.
+   * Takes the next range of a plan, as part of a transaction: one that waits, of all that begin at some heights. If there is
+   * none, those that were begun get a job, of which they have none or one that is not due, and some that were not are cut.
    */
-  async fill(
+  async take(
     session: Session,
-    plan: Pick<BackfillPlan, 'id' | 'order'>,
-    interval: HeightRange,
-    { coverage, open }: RangeFacts,
-  ): Promise<number> {
-    const begun = open.filter((range) => overlap(range, interval));
-    // The live range grows over what is above it.
-    const to = Math.min(interval.to, (coverage.at(-1)?.from ?? 0) - 1);
-    const cut = cutAll(lacking([{ ...interval, to }], [...coverage, ...begun]), {
-      borders: bordersOf(this.#parts.chain),
-      maxHeights: this.#parts.maxRangeHeights,
+    { id, order }: BackfillPlan,
+    { begun, heights, unbegun }: Record<'begun' | 'heights' | 'unbegun', readonly HeightRange[]>,
+  ): Promise<HeldJob<HeightRange> | undefined> {
+    const { boss, maxRangeHeights = MAX_RANGE_HEIGHTS } = this.#parts;
+    const name = this.nameOf(id);
+    const fetch = async (): Promise<HeldJob<HeightRange> | undefined> => {
+      const bands = joined([...heights, ...begun]);
+      for (const { from, to } of order === 'newest' ? bands.reverse() : bands) {
+        const ends = [priorityOf(from, order), priorityOf(to, order)];
+        const band = { minPriority: Math.min(...ends), maxPriority: Math.max(...ends) };
+        const how = { includeMetadata: true as const, ...band, ...within(session) };
+        const [job] = await boss.run((jobs) => jobs.fetch<HeightRange>(name, how));
+        if (job !== undefined) return job;
+      }
+      return undefined;
+    };
+    const waiting = await fetch();
+    const end = cutNext(unbegun, { order, maxHeights: CUT_AT_ONCE * maxRangeHeights });
+    const ranges = [...begun, ...slicesOf(end === undefined ? [] : [end], maxRangeHeights)];
+    if (waiting !== undefined || ranges.length === 0) return waiting;
+    // Those that another worker makes at this instant are waited for, and left out: in one order, so never in a circle.
+    ranges.sort((left, right) => left.from - right.from);
+    const made = ranges.map(({ from, to }) => {
+      return { data: { from, to }, priority: priorityOf(from, order), singletonKey: `${from}` };
     });
-    // Open ranges continue with their own bounds. In order: the check of a part looks at all that is between its ends.
-    const ranges = [...begun.map(({ from, to }) => ({ from, to })), ...cut].sort((a, b) => a.from - b.from);
-    const { boss, maxPartRanges = MAX_PART_RANGES } = this.#parts;
-    const name = this.nameOf(plan.id);
-    const parts = Array.from({ length: Math.ceil(ranges.length / maxPartRanges) }, (_, at): PlanJob => {
-      const some = ranges.slice(at * maxPartRanges, (at + 1) * maxPartRanges);
-      const from = Math.min(...some.map((range) => range.from));
-      return { kind: 'part', from, to: Math.max(...some.map((range) => range.to)) };
-    });
-    const options = { priority: PART_PRIORITY };
-    const [part] = parts;
-    if (parts.length > 1) {
-      const checks = parts.map((data) => ({ data: { ...data, isUncut: true }, ...options }));
-      await boss.run((jobs) => jobs.insert(name, checks, within(session)));
-    } else if (part !== undefined) {
-      const cuts = ranges.map((range) => ({
-        ref: `${range.from}`,
-        name,
-        data: { kind: 'range', ...range } satisfies PlanJob,
-        options: { priority: priorityOf(range.from, plan.order) },
-      }));
-      const check = { ref: 'part', name, data: part, options, dependsOn: cuts.map(({ ref }) => ref) };
-      await boss.run((jobs) => jobs.flow([...cuts, check], within(session)));
-    }
-    return ranges.length;
-  }
-
-  /** True while jobs of the plan are waiting, set aside or held. */
-  async #hasJobs(session: Session, plan: number): Promise<boolean> {
-    const { rows } = await session.query({
-      text: `SELECT FROM ${JOBS_SCHEMA}.job WHERE name = $1 AND state IN ('created', 'retry', 'active', 'cancelled')
-        LIMIT 1`,
-      values: [this.nameOf(plan)],
-    });
-    return rows.length > 0;
-  }
-
-  /** Lets jobs that were set aside be taken again, as part of a transaction. */
-  async resumeAll(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
-    const { rows } = await session.query<{ name: string; id: string }>({
-      text: `SELECT name, id FROM ${JOBS_SCHEMA}.job WHERE name = ANY ($1) AND state = 'cancelled'`,
-      values: [plans.map(({ id }) => this.nameOf(id))],
-    });
-    for (const { name, id } of rows) {
-      await this.#parts.boss.run((jobs) => jobs.resume(name, id, within(session)));
-    }
-  }
-
-  /** Takes the check of a part of a plan, if one is due, as part of a transaction. */
-  takePart(session: Session, { id }: Pick<BackfillPlan, 'id'>): Promise<HeldJob<PlanJob> | undefined> {
-    return this.#take(session, id, [PART_PRIORITY]);
-  }
-
-  /** Takes the next range of a plan that begins at one of `heights`, which ascend, as part of a transaction. */
-  async takeRange(
-    session: Session,
-    { id, order }: Pick<BackfillPlan, 'id' | 'order'>,
-    heights: readonly HeightRange[],
-  ): Promise<HeldJob<PlanJob> | undefined> {
-    for (const range of order === 'newest' ? [...heights].reverse() : heights) {
-      const job = await this.#take(session, id, [priorityOf(range.from, order), priorityOf(range.to, order)]);
-      if (job !== undefined) return job;
-    }
-    return undefined;
-  }
-
-  /** Of the highest priority between two, or of one. */
-  async #take(
-    session: Session,
-    plan: number,
-    priorities: readonly number[],
-  ): Promise<HeldJob<PlanJob> | undefined> {
-    const band = { minPriority: Math.min(...priorities), maxPriority: Math.max(...priorities) };
-    const [job] = await this.#parts.boss.run((jobs) =>
-      jobs.fetch<PlanJob>(this.nameOf(plan), { includeMetadata: true, ...band, ...within(session) }),
-    );
-    return job;
+    await boss.run((jobs) => jobs.insert(name, made, within(session)));
+    return fetch();
   }
 }
 

@@ -5,7 +5,7 @@ import { planQueues, type SharedWork } from './PlanQueues.js';
 import { LIVE_QUEUE, WorkerRegistry, type QueueParts } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */
-const WORK_VERSION = 1;
+const WORK_VERSION = 2;
 
 /** What the processes of one database share besides the store: the queue of ranges, the list of workers, and the leadership. */
 export class SharedQueue extends WorkerRegistry {
@@ -32,7 +32,7 @@ export class SharedQueue extends WorkerRegistry {
       const queue = new SharedQueue({ ...common, boss, roles, workVersion, onKill });
       await boss.database.begin(async () => {
         await boss.start();
-        await boss.makeQueue(LIVE_QUEUE, 'exclusive');
+        await boss.makeQueue(LIVE_QUEUE);
         if (queue.isWorker) await queue.join();
       }, options);
       if (queue.isWorker) queue.start();
@@ -57,7 +57,7 @@ export class SharedQueue extends WorkerRegistry {
 
   /** A work source, which polls the database until the queue is closed. */
   source(
-    options: Pick<SharedWork, 'maxRangeHeights' | 'maxPartRanges'>,
+    options: Pick<SharedWork, 'maxRangeHeights'>,
     { book, chain }: Pick<SharedWork, 'book' | 'chain'>,
   ): BossWorkSource {
     const source = new BossWorkSource({ ...this.parts, ...options, book, chain }, this);

@@ -7,7 +7,6 @@ import type { Leadership, Term, WorkerState } from '../ports.js';
 import { RETRY_BACKOFF } from '../plans.js';
 import { JOBS_SCHEMA, unlessRefused, within, type Boss, type HeldJob } from './Boss.js';
 import { Claim, giveBack, type ClaimKey } from './Claim.js';
-import type { PlanJob } from './PlanQueues.js';
 
 /** A takeover within 12 s takes the silence, one of these to see the last beat, one to judge it, one to lead, and ten queries. */
 const BEAT_EVERY_MS = 1_000;
@@ -27,8 +26,8 @@ const DEAD_AFTER_MS = 12_000;
 /** The queue whose one job is held by the process that follows the head. */
 export const LIVE_QUEUE = 'live';
 
-/** A part of a plan, one of its ranges, or the job of the leader. */
-type AnyJob = Partial<PlanJob>;
+/** A range of a plan, or the job of the leader. */
+type AnyJob = Partial<HeightRange>;
 /** What a worker holds: the job, and the heights if it is a range. */
 type Held = ClaimKey & { readonly [End in keyof HeightRange]?: number | undefined };
 
@@ -244,10 +243,7 @@ export class WorkerRegistry implements Leadership {
   }
 
   #busyText(): string {
-    const held = [...this.#held].map(({ key, data: { kind, from, to } }): Held => {
-      return kind === 'range' ? { ...key, from, to } : key;
-    });
-    return JSON.stringify(held);
+    return JSON.stringify([...this.#held].map(({ key, data: { from, to } }): Held => ({ ...key, from, to })));
   }
 
   /** Reads the table. Expected errors: `StorageError`. */
