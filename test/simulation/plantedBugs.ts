@@ -24,16 +24,13 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       '      [-putChanges(before, after, batch)-]{+const first = this.database.batch();\n      putChanges(before, after, first);\n      await first.write()+};',
     'the watermark is told before the batch is durable':
       '      {+this.#book = after;\n      +}await this.#write(() => batch.write());',
-    'a change that is refused leaves its blocks in the write that others share': [
-      'for (const { blocks, staged } of [-accepted-]{+group+}) await',
-      'storage/groupedCommits.test.ts: do not carry one that is refused, and are not refused with it',
+    'history is written before the live range': [
+      '      [-if (isLive) this.#waiting.unshift(waiting);\n      else -]this.#waiting.push(waiting);',
+      'storage/groupedCommits.test.ts: follow it one by one, the live range first, and each is told when it is durable',
     ],
-    'of several changes that share a write only the last one counts':
-      'const changed = await waiting.change([-after-]{+before+}, headAt);',
-    'what was staged is left out of the batch':
-      '[-accepted.find(({ staged }) => staged !== undefined)?.staged?.batch ?? -]this.database.batch();',
+    'what was staged is left out of the batch': 'const filled = [-staged ?? -]this.#begun();',
     'what was staged is committed though the next batch does not carry it': [
-      '    if ([-[...staged.entries].every((entry) => carried.has(entry))-]{+carried.size >= 0+}) {',
+      'if ([-!carried.has(entry)-]{+carried.size < 0+}) this.discardStaged();',
       'storage/levelStore.test.ts: carries what was staged, and stores nothing else of it',
     ],
     'not given back: the batch of a write that failed': [

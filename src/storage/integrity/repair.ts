@@ -11,18 +11,18 @@ import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../
 import type { VerifyReport } from '../verify/DamageList.js';
 import { verifyStore, type VerifyDependencies } from './verify/verifyStore.js';
 import { entriesOf } from '../accounts/accountEntries.js';
-import { withSoundAccounts } from '../leveldb/accountIndex.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
 import type { StoreMeta } from '../port/stored.js';
 import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, readEvidence } from '../records/blocks/committeeEvidence.js';
+import { withoutEntries } from '../records/book/changeBook.js';
 import { keeps, repairedBook, type RepairedBook } from '../records/book/repairedBook.js';
-import { coverageOf, putChanges, readOne } from '../records/book/bookRecords.js';
+import { putChanges, readOne } from '../records/book/bookRecords.js';
 import { readRanges, readUnproven, single } from '../records/book/bookRecords.js';
 import { coverageOfBook, emptyBook, NO_BLOCKS, type StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { contains, joined, without, type HeightRanges } from '../records/heightRanges.js';
-import { heightRange, parseBlockKey, Prefix, prefixRange } from '../records/schema.js';
+import { agreesOnAccounts, heightRange, parseBlockKey, Prefix, prefixRange } from '../records/schema.js';
 
 export interface RepairOptions {
   readonly path: string;
@@ -187,16 +187,15 @@ async function undoInterrupted(path: string, copy: string): Promise<void> {
 function forgetDamage(copy: string, path: string, found: VerifyReport) {
   return withDatabase(copy, async (opened) => {
     const database = readingOn(opened, () => undefined);
-    const stored = await unlessDamaged(() => readOne(database, single.meta));
-    if (stored === undefined) throw beyondRepair(path, 'its meta record is lost');
-    const meta = await withSoundAccounts(database, stored);
+    const meta = await unlessDamaged(() => readOne(database, single.meta));
+    if (meta === undefined) throw beyondRepair(path, 'its meta record is lost');
     const before = await bookOf(database, meta, found.latestIndexedHeight);
     const lost = await lostHeights(database, found);
     const repaired = repairedBook(before, lost);
     const { book } = repaired;
     using batch = database.batch();
-    const { rewind, published, plans, unproven } = single;
-    for (const { key } of [rewind, published, plans, unproven]) batch.del(key);
+    const { rewind, coverage, published, plans, unproven } = single;
+    for (const { key } of [rewind, coverage, published, plans, unproven]) batch.del(key);
     for await (const page of database.pages(prefixRange(Prefix.open)))
       for (const [key] of page) batch.del(key);
     // Nodes are asked again.
@@ -207,6 +206,7 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     await sweepOutside(
       database,
       (height, prefix) =>
+        (prefix !== Prefix.account || book.accounts !== undefined) &&
         keeps(before, book, height) &&
         !contains(prefix === Prefix.block || prefix === Prefix.body ? lost : damaged, height),
     );
@@ -247,13 +247,17 @@ async function bookOf(database: Database, meta: StoreMeta, watermark?: number): 
   const { firstHeight } = meta;
   const latestIndexedHeight = Math.max(watermark ?? -1, firstHeight - 1);
   const { published, plans, open } = await readRanges(database, firstHeight, unlessDamaged);
+  const coverage = await unlessDamaged(() => readOne(database, single.coverage));
+  // Without what it covers, the daemon builds the whole index again.
+  const accounts = agreesOnAccounts(meta, coverage !== undefined) ? coverage : undefined;
+  const records = accounts === undefined ? open.map(withoutEntries) : open;
   return {
     ...emptyBook(meta),
     latestIndexedHeight,
-    accounts: await coverageOf(database, meta),
+    accounts,
     published,
     plans,
-    open: open.map((record) => ({ ...record, ...NO_BLOCKS })),
+    open: records.map((record) => ({ ...record, ...NO_BLOCKS })),
     unproven: (await unlessDamaged(() => readUnproven(database))) ?? [{ from: 0, to: latestIndexedHeight }],
   };
 }

@@ -8,26 +8,26 @@ import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeChange } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../port/RangeStore.js';
 import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
-import { OPEN_END, closed, opened } from '../records/accountCoverage.js';
+import { isLive, OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { headOf, provenRecord } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { putChanges, loadBook, readOne, single } from '../records/book/bookRecords.js';
 import { newRange, openAt, settled, withOpen } from '../records/book/changeBook.js';
-import { withoutEntries, withProofs, withRangeChange } from '../records/book/changeBook.js';
+import { withProofs, withRangeChange } from '../records/book/changeBook.js';
 import { healedBook } from '../records/book/repairedBook.js';
 import { coverageOfBook, emptyBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
 import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
-import { blockKey, Prefix, prefixRange, SCHEMA_VERSION } from '../records/schema.js';
+import { blockKey, SCHEMA_VERSION } from '../records/schema.js';
 import { coverageNote, readCoverageNote } from './directory/coverageNote.js';
 import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
-import { accountCoverageOf, extendAccounts, forgetAccounts } from './accountIndex.js';
+import { accountCoverageOf, extendAccounts, forgetAccounts, switched } from './accountIndex.js';
 import { LevelRange } from './ranges/LevelRange.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
@@ -133,7 +133,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     options: LoadOptions,
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
-    const { accounts = false, path } = options;
+    const { accounts, path } = options;
     const { clock, logger } = dependencies;
     const startedAtMs = clock.monotonic();
     const book = await loadStore(database, options, logger);
@@ -147,7 +147,8 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
       durationMs: Math.round(clock.monotonic() - startedAtMs),
     };
     logger.info(facts, 'store opened');
-    const store = new LevelIndexStore(database, book, accounts, dependencies);
+    const store = new LevelIndexStore(database, book, accounts === true, dependencies);
+    if (book !== undefined) await store.#settle(accounts);
     await store.#finishRemovals();
     return store;
   }
@@ -258,6 +259,15 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     return run;
   }
 
+  /** Corrects what changes with what is there, and switches the account index on or off if that is wanted: before any commit. */
+  async #settle(accounts?: boolean): Promise<void> {
+    await this.#queue.record('range', (book) => {
+      const isSwitched = accounts !== undefined && accounts !== isLive(book.accounts);
+      const after = settled(isSwitched ? switched(book, accounts) : book);
+      return after === book ? undefined : { after };
+    });
+  }
+
   /** Finishes removals that an earlier process began. Expected errors: `StorageError`. */
   async #finishRemovals(): Promise<void> {
     const { logger } = this.dependencies;
@@ -277,6 +287,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
         await rewindStore(queue, height, { ...this.dependencies, onStep });
         if (before > this.latestIndexedHeight()) this.removals += 1;
       });
+      await this.#settle();
     });
   }
 
@@ -285,19 +296,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
    * Returns the number of removed entries; `undefined` when there was no index. Rejects like `rewind`.
    */
   async forgetAccounts(): Promise<number | undefined> {
-    const queue = this.#queue;
-    if (queue.initialised().accounts === undefined) return undefined;
-    queue.discardStaged();
-    await queue.record('live', (book) => ({ after: { ...book, open: book.open.map(withoutEntries) } }));
-    let forgotten = 0;
-    await queue.alone(async () => {
-      const book = queue.initialised();
-      const { entries, meta } = await forgetAccounts(this.#database, book.meta);
-      await this.#database.compact(prefixRange(Prefix.account));
-      queue.replace({ ...book, accounts: undefined, meta });
-      forgotten = entries;
-    });
-    return forgotten;
+    return this.initialised().accounts && (await forgetAccounts(this.#queue));
   }
 
   /** Every key and value in key order: equal stores have equal entries. */
@@ -342,12 +341,12 @@ export interface LoadOptions {
 }
 
 /**
- * Checks that this program may use the store, and reads its records. Finishes an interrupted rewind, and switches the account
- * index on or off if requested. Expected errors: `StorageError`; `OperatorError` (`foreign`, `configuration`).
+ * Checks that this program may use the store, and reads its records. Finishes an interrupted rewind. Expected errors:
+ * `StorageError`; `OperatorError` (`foreign`, `configuration`).
  */
 async function loadStore(
   database: Database,
-  { accounts, ...where }: LoadOptions,
+  where: LoadOptions,
   logger: Logger,
 ): Promise<StoreBook | undefined> {
   const meta = await readOne(database, single.meta);
@@ -357,26 +356,7 @@ async function loadStore(
   }
   checkMeta(meta, where);
   await finishInterrupted(database, meta, logger);
-  const book = await loadBook(database, meta, logger);
-  return accounts === undefined ? book : switchAccounts(database, book, accounts);
-}
-
-/**
- * Switches the account index on or off, durably, before any block is committed: blocks committed without their entries
- * must never count as covered.
- */
-async function switchAccounts(database: Database, book: StoreBook, isOn: boolean): Promise<StoreBook> {
-  const { above, latestIndexedHeight } = book;
-  const highest = Math.max(latestIndexedHeight, ...above.keys());
-  const before = book.accounts;
-  const accounts = isOn ? opened(before ?? [], highest + 1) : before && closed(before, latestIndexedHeight);
-  if (accounts === before) return book;
-  const open = isOn ? book.open : book.open.map(withoutEntries);
-  const after = settled({ ...book, open, accounts });
-  using batch = database.batch();
-  putChanges(book, after, batch);
-  await batch.write();
-  return after;
+  return loadBook(database, meta, logger);
 }
 
 /** A database with entries but no meta record is not ours. Expected errors: `StorageError`. */

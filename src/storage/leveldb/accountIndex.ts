@@ -1,21 +1,16 @@
 import { WireError } from '../../flow/index.js';
 import { locate, putAccounts, type LocatedCollection } from '../accounts/accountEntries.js';
 import type { AccountCoverage } from '../port/AccountIndex.js';
-import type { HeightRange, StoreMeta } from '../port/stored.js';
-import { heightsOf, isLive, missingBelow, OPEN_END } from '../records/accountCoverage.js';
+import type { HeightRange } from '../port/stored.js';
+import { closed, heightsOf, isLive, missingBelow, OPEN_END, opened } from '../records/accountCoverage.js';
 import { collectionsIn, readWhole, type ReadBlock } from '../records/blocks/readBlocks.js';
-import { readOne, sealOne, single } from '../records/book/bookRecords.js';
+import { single } from '../records/book/bookRecords.js';
+import { settled, withoutEntries } from '../records/book/changeBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
 import { joined } from '../records/heightRanges.js';
-import {
-  agreesOnAccounts,
-  Prefix,
-  prefixRange,
-  RANGES_SCHEMA_VERSION,
-  SCHEMA_VERSION,
-} from '../records/schema.js';
-import { corruptRecord, isCorruption, unlessDamaged } from '../StorageError.js';
+import { Prefix, prefixRange } from '../records/schema.js';
+import { corruptRecord, isCorruption } from '../StorageError.js';
 import type { BookWriter } from './writing/BookWriter.js';
 
 /** Of a store without blocks, which gets the index with its first one. */
@@ -91,37 +86,35 @@ function collectionsOf(read: ReadBlock, body: Buffer): LocatedCollection[] {
   });
 }
 
-/**
- * Removes the account index: first the coverage, durably, then the entries, a page at a time, and last the coverage
- * record. A process that ends in between leaves an index that claims nothing, and the next run continues. Returns the new
- * meta record, and how many entries were removed. Expected errors: `StorageError`.
- */
-export async function forgetAccounts(database: Database, meta: StoreMeta) {
-  using first = database.batch();
-  first.put(...sealOne(single.coverage, []));
-  await first.write();
-  let entries = 0;
-  for await (const page of database.pages(prefixRange(Prefix.account))) {
-    using batch = database.batch();
-    for (const [key] of page) batch.del(key);
-    await batch.write();
-    entries += page.length;
-  }
-  const isOld = meta.schemaVersion < RANGES_SCHEMA_VERSION;
-  const without = { ...meta, schemaVersion: isOld ? SCHEMA_VERSION : meta.schemaVersion };
-  using last = database.batch();
-  last.del(single.coverage.key);
-  last.put(...sealOne(single.meta, without));
-  await last.write();
-  return { meta: without, entries };
+/** The book with the account index switched on or off: a block that is committed without its entries never counts as covered. */
+export function switched(book: StoreBook, isOn: boolean): StoreBook {
+  const { above, accounts, latestIndexedHeight, open } = book;
+  const next = Math.max(latestIndexedHeight, ...above.keys()) + 1;
+  if (isOn) return { ...book, accounts: opened(accounts ?? [], next) };
+  return {
+    ...book,
+    accounts: accounts && closed(accounts, latestIndexedHeight),
+    open: open.map(withoutEntries),
+  };
 }
 
 /**
- * The meta record of a store whose account index has a readable coverage. Where it has none, the whole index is removed
- * first; the daemon rebuilds it from what is stored. For `repair`. Expected errors: `StorageError`.
+ * Removes the account index: first the coverage, durably, then the entries, a page at a time, and last the coverage
+ * record. A process that ends in between leaves an index that claims nothing, and the next run continues. Returns how many
+ * entries were removed. Expected errors: `StorageError`.
  */
-export async function withSoundAccounts(database: Database, meta: StoreMeta): Promise<StoreMeta> {
-  const coverage = await unlessDamaged(async () => ({ is: await readOne(database, single.coverage) }));
-  if (coverage !== undefined && agreesOnAccounts(meta, coverage.is !== undefined)) return meta;
-  return (await forgetAccounts(database, meta)).meta;
+export async function forgetAccounts(queue: BookWriter): Promise<number> {
+  const { database } = queue;
+  const entries = prefixRange(Prefix.account);
+  await queue.record('live', (book) => ({ after: { ...switched(book, false), accounts: [] } }));
+  let removed = 0;
+  for await (const page of database.pages(entries)) {
+    const del = page.map(([key]) => key);
+    await queue.record('range', (book) => ({ after: { ...book }, del }));
+    removed += page.length;
+  }
+  await database.compact(entries);
+  const del = [single.coverage.key];
+  await queue.record('live', (book) => ({ after: settled({ ...book, accounts: undefined }), del }));
+  return removed;
 }

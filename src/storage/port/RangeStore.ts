@@ -40,9 +40,9 @@ export interface RangeStore {
    */
   stage(entry: BlockEntry): void;
   /**
-   * Atomic, and synced to disk before it resolves. At most one per run may be under way; one write may carry those of
-   * several runs. Expected errors: `StorageError` (the daemon stops with exit code 74). After one, the batch is durable
-   * as a whole or not at all, nobody sees it before the next open, and every further write is refused.
+   * Atomic, and synced to disk before it resolves. At most one per run may be under way. Expected errors: `StorageError`
+   * (the daemon stops with exit code 74). After one, the batch is durable as a whole or not at all, nobody sees it before
+   * the next open, and every further write is refused.
    *
    * The commit that completes an open range also publishes it: it is covered, and no longer open. Expected error:
    * `BorderError` when its first or last block does not link to the covered block next to it. Then nothing was written,

@@ -1,7 +1,23 @@
 import { statSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { accountChain, commitThrough, digestOf, filesOf, heightOf, repairAt } from '../../support/index.js';
-import { sealed, seededRandom, TABLE, useStores, verifyAt, withRawDatabase } from '../../support/index.js';
+import {
+  accountChain,
+  begin,
+  commitThrough,
+  digestOf,
+  filesOf,
+  heightOf,
+  range,
+} from '../../support/index.js';
+import {
+  repairAt,
+  sealed,
+  seededRandom,
+  TABLE,
+  useStores,
+  verifyAt,
+  withRawDatabase,
+} from '../../support/index.js';
 import type { RawDatabase } from '../../support/index.js';
 
 const FIRST = 20;
@@ -95,4 +111,20 @@ it.each<[string, (database: RawDatabase) => Promise<void>]>([
   await repairAt(path);
   expect((await verifyAt(path)).damages).toEqual([]);
   expect(await digestOf(await open(path))).toBe(await digestOf(plain));
+});
+
+it('forget the entries of a range that is being filled as well, and have them again once it is', async () => {
+  const path = await freshPath();
+  const on = await begin(open(path, { accounts: true }), FIRST + 10, chain.slice(10));
+  await commitThrough(await on.ranges.run(range(FIRST, FIRST + 9)), chain, FIRST + 4);
+  await on.close();
+  await withRawDatabase(path, (database) =>
+    database.put(COVERAGE, sealed(COVERAGE, Buffer.from('nonsense'))),
+  );
+  await repairAt(path);
+  const again = await open(path, { accounts: true });
+  await commitThrough(await again.ranges.run(range(FIRST, FIRST + 9)), chain, FIRST + 9);
+  while (again.accounts.coverage()?.missingHeights !== 0) await again.accounts.extend();
+  await again.close();
+  expect((await verifyAt(path)).damages).toEqual([]);
 });

@@ -2,6 +2,7 @@ import { ok as assert } from 'node:assert/strict';
 import type { Logger } from '../../../observability/index.js';
 import type { RangeStore, CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead } from '../../port/stored.js';
+import { readHead } from '../../records/blocks/readBlocks.js';
 import { openAfter, openAt, stateOfOpen } from '../../records/book/changeBook.js';
 import { withOpen, withProofs, withPublished } from '../../records/book/changeBook.js';
 import { coverageOfBook, hasHeight } from '../../records/book/StoreBook.js';
@@ -9,7 +10,7 @@ import type { OpenState, StoreBook, StoreState } from '../../records/book/StoreB
 import { applyCommit, checkBorders } from '../../records/book/applyCommit.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import { removeRange } from '../removal/rewind.js';
-import type { Change, HeadAt, BookWriter } from '../writing/BookWriter.js';
+import type { BookWriter, Change } from '../writing/BookWriter.js';
 
 /** A run of an open range. */
 export class LevelRange extends RangeReader implements RangeStore {
@@ -37,12 +38,12 @@ export class LevelRange extends RangeReader implements RangeStore {
   async commit(batch: CommitBatch): Promise<void> {
     const queue = this.#queue;
     let next = this.range;
-    const change: Change = async (book, headAt) => {
+    const change: Change = async (book) => {
       const open = this.#openIn(book);
       const state = applyCommit(stateOfOpen(book, open), batch);
       const { isAtBorder, isWhole } = this.extentOf(batch);
       // Again when the range is complete: a neighbour may have been published meanwhile.
-      if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch, headAt);
+      if (isAtBorder || isWhole) await this.#checkBorders(book, state, batch);
       next = openAfter(book, open, state);
       const after = isWhole ? withPublished(book, next) : withOpen(book, next);
       return { after: withProofs(book, after, batch.blocks) };
@@ -75,12 +76,14 @@ export class LevelRange extends RangeReader implements RangeStore {
   }
 
   /** `state`: with the blocks of the batch. */
-  #checkBorders(book: StoreBook, state: StoreState, { blocks }: CommitBatch, headAt: HeadAt): Promise<void> {
+  #checkBorders(book: StoreBook, state: StoreState, { blocks }: CommitBatch): Promise<void> {
     const { from, to } = this.range;
     const known = async (height: number): Promise<BlockHead | undefined> => {
       const added = blocks.find(({ block }) => block.height === height)?.block;
       const isOwn = height >= from && height <= to;
-      return added ?? (isOwn && !hasHeight(state, height) ? undefined : headAt(height));
+      return (
+        added ?? (isOwn && !hasHeight(state, height) ? undefined : readHead(this.#queue.database, height))
+      );
     };
     const borders = { sporks: state.meta.sporks, coverage: coverageOfBook(book) };
     return checkBorders(this.range, borders, async (height) => [

@@ -36,7 +36,7 @@ import {
 } from '../schema.js';
 import { emptyBook, MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
-import { emptied, settled } from './changeBook.js';
+import { emptied } from './changeBook.js';
 
 /** A record that a store has once, or not at all. */
 interface Single<T> {
@@ -206,8 +206,7 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
 const openKey = ({ from }: HeightRange): Buffer => heightKey(Prefix.open, from);
 
 /**
- * Loads the book: all ranges of the store. An open range with a damaged block is to be dropped: it begins anew. If the last
- * feature of its kind was removed, the schema version goes back.
+ * Loads the book: all ranges of the store. An open range with a damaged block is to be dropped: it begins anew. Settle it.
  * Expected errors: `StorageError` (`corrupt`).
  */
 export async function loadBook(database: Database, meta: StoreMeta, logger: Logger): Promise<StoreBook> {
@@ -234,12 +233,5 @@ export async function loadBook(database: Database, meta: StoreMeta, logger: Logg
     }
     open.push(damage === undefined ? { ...record, ...blocks } : emptied(record, true));
   }
-  const book = { ...begun, ...ranges, open, unproven: await readUnproven(database) };
-  const after = settled(book);
-  if (after !== book) {
-    using batch = database.batch();
-    putChanges(book, after, batch);
-    await batch.write();
-  }
-  return after;
+  return { ...begun, ...ranges, open, unproven: await readUnproven(database) };
 }

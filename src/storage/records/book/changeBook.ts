@@ -146,7 +146,7 @@ function checked(plans: readonly BackfillPlan[]): readonly BackfillPlan[] {
 }
 
 /** Later blocks of the range have no account entries. */
-export function withoutEntries(open: OpenState): OpenState {
+export function withoutEntries<Open extends OpenRecord>(open: Open): Open {
   return open.hasAccounts ? { ...open, hasAccounts: false } : open;
 }
 
