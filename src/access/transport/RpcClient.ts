@@ -172,8 +172,8 @@ export class RpcClient {
   ): Promise<T> {
     const { clock, healthRecord, isProvable, metrics } = this.#dependencies;
     const limiter = this.#limiter(method);
-    if (limiter.isFull(rank)) throw this.#error('rate_limited', method, 'too many calls wait');
     const admission = limiter.acquire(signal, rank);
+    if (admission === undefined) throw this.#error('rate_limited', method, 'too many calls wait');
     const permit = 'cuts' in admission ? admission : await admission;
 
     metrics.upstreamRequests.inc({ endpoint: this.name, method });
@@ -268,8 +268,8 @@ export class RpcClient {
       return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
     }
     const limiter = this.#limiter(method);
-    if (limiter.isFull('forwarded')) return 'busy';
     const permit = await limiter.acquire(signal, 'forwarded');
+    if (permit === undefined) return 'busy';
     if (signal.aborted) throw abortReason(signal);
     return {
       over: (end) => {
