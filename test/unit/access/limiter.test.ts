@@ -263,9 +263,9 @@ it('calls that yield leave at once while nobody waits, wait no more when they ar
   const paced = limiter(10, 2);
   expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
   const given = new AbortController();
-  const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
+  const ranks = ['forwarded', 'forwarded', 'live'] as const;
+  const waiting = ranks.map((rank) => paced.acquire(given.signal, rank));
   expect(paced.acquire(undefined, 'forwarded')).toBeUndefined();
-  waiting.push(paced.acquire(given.signal));
   given.abort();
   for (const call of waiting) await expect(call).rejects.toThrow();
   expect([paced.delayMs('forwarded'), clock.pendingTimers]).toEqual([100, 0]);
