@@ -334,12 +334,12 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'if (height > window.upperBound() [-|| window.blockAt(height) === undefined-]{++ 4+}) return false;',
   },
   'access/transport/streams/messageStream.ts': {
-    'a stream that is left is not cancelled': '[-    ended?.cancel();\n-]',
+    'a stream that is left is not cancelled': '[-    call.cancel();\n-]',
   },
   'access/transport/limits/MethodLimiter.ts': {
     'a caller that went away keeps its turn at the limiter': '        [-queue.delete(admit);\n        -]if',
     'not given back: the timer of a history caller, when a live one comes': [
-      '    if (this.#timer !== undefined[- && this.#timer.atMs <= atMs-]) return;',
+      "      queue.add(admit);\n      {+if (this.#waitingBefore('history') === 1) +}this.#admitWaiting();",
       'access/limiter.test.ts: calls for history do not make a live call wait that comes while they wait',
     ],
   },

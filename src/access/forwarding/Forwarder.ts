@@ -1,5 +1,5 @@
 import { connectivityState, Metadata, status, type StatusObject } from '@grpc/grpc-js';
-import { isAbort, orAborted, type Clock } from '../../runtime/index.js';
+import { isAbort, unlessAborted, type Clock } from '../../runtime/index.js';
 import { addressTurns, openConnection } from '../transport/channel/connection.js';
 import type { AddressTurns, Connection } from '../transport/channel/connection.js';
 import type { StreamCall } from '../transport/channel/RpcChannel.js';
@@ -33,15 +33,6 @@ export type ForwardOutcome =
   /** The connection broke, and the node may have received the call. Only for calls that must not be sent twice. */
   | 'lost';
 
-/** How a call is sent to a node. */
-interface Sending {
-  readonly admission: Admission;
-  /** Our own metadata. */
-  readonly sent: NodeMetadata;
-  readonly sink: ForwarderSink;
-  readonly signal: AbortSignal;
-}
-
 /** One call to be forwarded unchanged. */
 interface ForwardedRequest {
   /** `/package.Service/Method`. */
@@ -64,14 +55,18 @@ export interface ForwarderSink {
 }
 
 interface ForwardingNode {
+  /** For all but streams. */
   connection: Connection;
-  /** While callers wait for the connection. */
-  reaching: Promise<boolean> | undefined;
   readonly turns: AddressTurns;
-  /** Of its addresses. */
-  turn: number;
-  /** The connections of its streams. */
-  readonly streams: Set<Connection>;
+}
+
+/** How a call is sent to a node. */
+interface Sending extends ForwardingNode {
+  readonly admission: Admission;
+  /** Our own metadata. */
+  readonly sent: NodeMetadata;
+  readonly sink: ForwarderSink;
+  readonly signal: AbortSignal;
 }
 
 interface Parts {
@@ -112,26 +107,22 @@ export class Forwarder {
     sink: ForwarderSink,
     { signal, isRepeatable }: { readonly signal: AbortSignal; readonly isRepeatable: boolean },
   ): Promise<ForwardOutcome> {
-    const { clock, metadataFor: metadataOf, metrics, nodes } = this.#parts;
+    const { admission: gate, clock, metadataFor: metadataOf, metrics, nodes } = this.#parts;
     const { isStream, path } = request;
     const method = path.slice(path.lastIndexOf('/') + 1);
     let outcome: ForwardOutcome = 'unreachable';
     for (const endpoint of nodes().slice(0, MAX_NODES)) {
       if (this.#isClosed) break;
       const { name } = endpoint;
-      const known = this.#nodes.get(name) ?? this.#unused(endpoint);
-      this.#nodes.set(name, known);
-      const own = isStream ? this.#open(endpoint, known.turn) : undefined;
-      if (own !== undefined) known.streams.add(own);
-      const node = own === undefined ? known : { ...known, connection: own, reaching: undefined };
+      const { connection: shared, turns } = this.#nodes.get(name) ?? this.#add(endpoint);
+      const own = isStream ? this.#open(endpoint, turns.turn) : undefined;
+      const connection = own ?? shared;
       try {
-        if (!(await this.#reach(node, signal))) continue;
-        const admission = await this.#parts.admission
-          .admit(name, { method, isStream }, signal)
-          .catch((error: unknown) => {
-            if (!isAbort(error) && !signal.aborted) throw error;
-            return 'aborted' as const;
-          });
+        if (!(await this.#isReached(connection, signal))) continue;
+        const admission = await gate.admit(name, { method, isStream }, signal).catch((error: unknown) => {
+          if (!isAbort(error) && !signal.aborted) throw error;
+          return 'aborted' as const;
+        });
         if (signal.aborted && typeof admission !== 'string') admission.over('other');
         if (signal.aborted || admission === 'aborted') return 'ended';
         if (typeof admission === 'string') {
@@ -141,19 +132,18 @@ export class Forwarder {
         metrics.upstreamRequests.inc({ endpoint: name, method });
         const sent = metadataOf?.(name) ?? {};
         const startedMs = clock.monotonic();
-        const sending = send(node, request, { admission, sent, sink, signal });
+        const sending = send(request, { connection, turns, admission, sent, sink, signal });
         // It fails where the channel was closed while the call waited to be admitted.
         const end = await sending.catch((error: unknown) => {
           admission.over('other');
           throw error;
         });
         // A stream may be quiet: others go on, and only the next one goes elsewhere.
-        if (end !== 'ended' && own !== undefined) known.turn += 1;
-        else if (end !== 'ended') node.turns.unanswered(startedMs);
+        if (end !== 'ended' && isStream) turns.next();
+        else if (end !== 'ended') turns.unanswered(startedMs);
         if (end !== 'lost') return 'ended';
         if (!isRepeatable) return 'lost';
       } finally {
-        if (own !== undefined) known.streams.delete(own);
         own?.client.close();
       }
     }
@@ -163,50 +153,34 @@ export class Forwarder {
   /** Takes no more calls. Those that are sent go on: their connections close with the last of them. */
   close(): void {
     this.#isClosed = true;
-    for (const node of this.#nodes.values()) closeAll(node);
+    for (const { connection } of this.#nodes.values()) connection.client.close();
   }
 
-  /**
-   * True once a call may be sent on the connection; false when there is none, or the signal aborts. Sends nothing. All callers
-   * wait for the same connection, and leave as soon as theirs do.
-   */
-  #reach(node: ForwardingNode, signal: AbortSignal): Promise<boolean> {
-    node.reaching ??= this.#whenReady(node.connection).finally(() => (node.reaching = undefined));
-    return orAborted(node.reaching, signal).catch((error: unknown) => {
-      if (!signal.aborted) throw error;
-      return false;
+  #add(endpoint: Endpoint): ForwardingNode {
+    const turns = addressTurns(this.#parts.clock, (turn) => {
+      node.connection.client.close();
+      if (!this.#isClosed) node.connection = this.#open(endpoint, turn);
     });
-  }
-
-  #unused(endpoint: Endpoint): ForwardingNode {
-    const turns = addressTurns(this.#parts.clock, () => {
-      closeAll(node);
-      node.turn += 1;
-      if (!this.#isClosed) node.connection = this.#open(endpoint, node.turn);
-    });
-    const connection = this.#open(endpoint, 0);
-    const node: ForwardingNode = { connection, reaching: undefined, turns, turn: 0, streams: new Set() };
+    const node: ForwardingNode = { connection: this.#open(endpoint, turns.turn), turns };
+    this.#nodes.set(endpoint.name, node);
     return node;
   }
 
-  /** False when the node cannot be connected to. */
-  async #whenReady({ channel }: Connection): Promise<boolean> {
+  /** True once a call may be sent on the connection; false when there is none, or the signal aborts. Sends nothing. */
+  async #isReached({ channel }: Connection, signal: AbortSignal): Promise<boolean> {
     const deadline = this.#parts.clock.now() + CONNECT_TIMEOUT_MS;
-    while (!this.#isClosed) {
+    while (!this.#isClosed && !signal.aborted) {
       const state = channel.getConnectivityState(true);
       if (state === connectivityState.READY) return true;
       if (state === connectivityState.TRANSIENT_FAILURE || state === connectivityState.SHUTDOWN) return false;
-      const changed = await new Promise<boolean>((resolve) =>
-        channel.watchConnectivityState(state, deadline, (error) => resolve(error === undefined)),
-      );
-      if (!changed) return false;
+      const isOver = unlessAborted<boolean>(signal, (settle) => {
+        channel.watchConnectivityState(state, deadline, (error) => settle(error !== undefined));
+        return () => undefined;
+      });
+      if (await isOver.catch(() => true)) return false;
     }
     return false;
   }
-}
-
-function closeAll({ connection, streams }: ForwardingNode): void {
-  for (const { client } of [connection, ...streams]) client.close();
 }
 
 /**
@@ -214,9 +188,8 @@ function closeAll({ connection, streams }: ForwardingNode): void {
  * connection broke, and there was no response; then the sink has had no end. `unanswered`: it ended, also without one.
  */
 function send(
-  { connection, turns }: ForwardingNode,
   { deadlineMs, isStream, message: question, metadata: ofCaller, path }: ForwardedRequest,
-  { admission, sent, sink, signal }: Sending,
+  { connection, turns, admission, sent, sink, signal }: Sending,
 ): Promise<'ended' | 'unanswered' | 'lost'> {
   return new Promise((resolve) => {
     const call = connection.channel.createCall(path, deadlineMs, null, null, null);

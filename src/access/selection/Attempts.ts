@@ -1,5 +1,5 @@
 import { backoffMs, type Random } from '../../runtime/index.js';
-import type { AccessMethod, AccessNode, NodeHealth } from '../types.js';
+import type { AccessNode, NodeHealth } from '../types.js';
 
 /** Every n-th attempt goes to a node of worse health: it may be the only one that has the data. */
 const ATTEMPTS_PER_LESSER_NODE = 3;
@@ -18,9 +18,7 @@ export type Choice = { readonly node: AccessNode } | { readonly node: undefined;
  */
 export class Attempts {
   #failures = 0;
-  #rounds = 0;
-  #hasRoundFailed = false;
-  /** The ways that were asked in vain since the last round began. */
+  /** Who was asked in vain since all of the best were. */
   #asked: Set<string> | undefined;
   #last: string | undefined;
 
@@ -29,27 +27,20 @@ export class Attempts {
     return this.#failures;
   }
 
-  /** Rounds of all ways of the best health, with a failure in each, since the last success. */
-  get rounds(): number {
-    return this.#rounds;
-  }
-
-  /** `method`: where one node may be asked in several ways in turn. Without a node: there was none to ask. */
-  failed(node?: AccessNode, method?: AccessMethod): void {
+  /** Without a node: there was none to ask. */
+  failed(node?: AccessNode): void {
     this.#failures += 1;
-    this.#hasRoundFailed = true;
-    if (node !== undefined) this.declined(node, method);
+    if (node !== undefined) this.declined(node);
   }
 
   /** The node refused because it was asked too early or too often: prefers the others, and counts no failure. */
-  declined(node: AccessNode, method?: AccessMethod): void {
-    this.#last = keyOf(node, method);
-    (this.#asked ??= new Set()).add(this.#last);
+  declined({ name }: AccessNode): void {
+    this.#last = name;
+    (this.#asked ??= new Set()).add(name);
   }
 
   succeeded(): void {
     this.#failures = 0;
-    this.#rounds = 0;
     this.#asked = undefined;
     this.#last = undefined;
   }
@@ -61,26 +52,15 @@ export class Attempts {
   choose(
     nodes: readonly AccessNode[],
     healthOf: (node: AccessNode) => NodeHealth,
-    {
-      waitMs = () => 0,
-      methodAt,
-    }: {
-      readonly waitMs?: (node: AccessNode) => number;
-      readonly methodAt?: (node: AccessNode) => AccessMethod;
-    } = {},
+    waitMs: (node: AccessNode) => number = () => 0,
   ): Choice {
     const healths = nodes.map(healthOf);
     const bestHealth = BEST_FIRST.find((health) => healths.includes(health));
     const best = nodes.filter((_, at) => healths[at] === bestHealth);
     const isReady = (node: AccessNode): boolean => waitMs(node) <= 0;
-    const isNext = (node: AccessNode): boolean =>
-      this.#last !== keyOf(node, methodAt?.(node)) && isReady(node);
-    const wasAsked = (node: AccessNode): boolean => this.#asked?.has(keyOf(node, methodAt?.(node))) === true;
-    if (best.every(wasAsked)) {
-      this.#asked = undefined;
-      if (this.#hasRoundFailed) this.#rounds += 1;
-      this.#hasRoundFailed = false;
-    }
+    const isNext = (node: AccessNode): boolean => this.#last !== node.name && isReady(node);
+    const wasAsked = ({ name }: AccessNode): boolean => this.#asked?.has(name) === true;
+    if (best.every(wasAsked)) this.#asked = undefined;
     const chosen =
       this.#lesserTurn(nodes.filter((_, at) => healths[at] !== bestHealth)).find(isNext) ??
       best.find((node) => !wasAsked(node) && isNext(node)) ??
@@ -91,9 +71,10 @@ export class Attempts {
       : { node: chosen };
   }
 
-  /** The pause before the next attempt, which doubles with every failure. */
-  pauseMs(bounds: { readonly minMs: number; readonly maxMs: number }, random: Random): number {
-    return backoffMs(bounds, Math.max(1, this.#failures) - 1, random);
+  /** The pause before the next attempt: doubles with each round of all nodes, and is shorter with more of them. */
+  pauseMs(bounds: { readonly minMs: number; readonly maxMs: number }, random: Random, nodes = 1): number {
+    const rounds = Math.floor((Math.max(1, this.#failures) - 1) / nodes);
+    return backoffMs(bounds, rounds, random) / nodes;
   }
 
   #lesserTurn(lesser: readonly AccessNode[]): readonly AccessNode[] {
@@ -101,8 +82,4 @@ export class Attempts {
     const turn = Math.floor(this.#failures / ATTEMPTS_PER_LESSER_NODE) % lesser.length;
     return lesser.slice(turn, turn + 1);
   }
-}
-
-function keyOf({ name }: AccessNode, method: AccessMethod | undefined): string {
-  return method === undefined ? name : `${name} ${method}`;
 }

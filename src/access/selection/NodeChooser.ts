@@ -1,7 +1,7 @@
 import { EdgeLog, type Logger } from '../../observability/index.js';
-import { backoffMs, type Clock, type Random } from '../../runtime/index.js';
+import type { Clock, Random } from '../../runtime/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
-import type { NodeHealth, StreamMethod, UnaryMethod } from '../types.js';
+import type { StreamMethod, UnaryMethod } from '../types.js';
 import type { UpstreamError } from '../UpstreamError.js';
 import { Attempts } from './Attempts.js';
 import { CallHealth } from './NodeHealthRecord.js';
@@ -86,8 +86,7 @@ export class NodeChooser {
     const methodAt = (node: AccessNode): AccessMethod => (streaming.has(node) ? stream : call);
     this.#candidates = Math.max(1, bestFirst.length);
     const streamsFirst = [...new Set([...streaming, ...bestFirst])];
-    const healthOf = (each: AccessNode): NodeHealth => each.healthOf(methodAt(each));
-    const { node } = this.#attempts.choose(streamsFirst, healthOf, { methodAt });
+    const { node } = this.#attempts.choose(streamsFirst, (each) => each.healthOf(methodAt(each)));
     if (node === undefined) {
       this.#attempts.failed();
       return undefined;
@@ -97,10 +96,10 @@ export class NodeChooser {
     return { node, method };
   }
 
-  /** The pause before the next attempt: doubles with each round of all nodes, and is shorter with more of them. */
+  /** The pause before the next attempt. */
   pauseMs(): number {
     const { pauses, random } = this.#parts;
-    return backoffMs(pauses, this.#attempts.rounds, random) / this.#candidates;
+    return this.#attempts.pauseMs(pauses, random, this.#candidates);
   }
 
   /** How long to wait for the next message of a stream, or the answer to a call: longer where nodes may be slow. */
@@ -110,13 +109,13 @@ export class NodeChooser {
   }
 
   /** The node is asked after the others; this does not count against its call. */
-  avoid({ node, method }: Way): void {
-    this.#attempts.failed(node, method);
+  avoid({ node }: Way): void {
+    this.#attempts.failed(node);
   }
 
   /** Like `avoid`, but without lengthening the pause: the requested data will be there in a moment. */
-  skip({ node, method }: Way): void {
-    this.#attempts.declined(node, method);
+  skip({ node }: Way): void {
+    this.#attempts.declined(node);
   }
 
   /** The node has no free stream, or none that can be trusted: uses single calls there for this long. */

@@ -104,9 +104,7 @@ export class RpcClient {
   #gaveAtMs = -Infinity;
   /** When a stream found no connection last. */
   #turnedAwayAtMs = -Infinity;
-  /** Of the addresses of the node's name: the next connection goes to another one than the last that gave nothing. */
-  #turn = 0;
-  readonly #onShared: AddressTurns;
+  readonly #turns: AddressTurns;
   /** Consecutive new channels on which nothing was answered either. */
   #reconnects = 0;
   #isClosed = false;
@@ -123,11 +121,11 @@ export class RpcClient {
     this.#scarcity = streamQuota({ clock });
     this.#openChannel = () => {
       const parts = { clock, metadata: credentials?.metadata };
-      const turned = { ...options, turn: this.#turn };
+      const turned = { ...options, turn: this.#turns.turn };
       return openChannel?.(turned, parts) ?? new RpcChannel(turned, parts);
     };
+    this.#turns = addressTurns(clock, () => this.#reconnect());
     this.#shared = this.#openChannel();
-    this.#onShared = addressTurns(clock, () => this.#reconnect());
   }
 
   get inFlight(): number {
@@ -172,8 +170,8 @@ export class RpcClient {
   ): Promise<T> {
     const { clock, healthRecord, isProvable, metrics } = this.#dependencies;
     const limiter = this.#limiter(method);
-    if (limiter.isFull(rank)) throw this.#error('rate_limited', method, 'too many calls wait');
     const admission = limiter.acquire(signal, rank);
+    if (admission === undefined) throw this.#error('rate_limited', method, 'too many calls wait');
     const permit = 'cuts' in admission ? admission : await admission;
 
     metrics.upstreamRequests.inc({ endpoint: this.name, method });
@@ -209,7 +207,7 @@ export class RpcClient {
       // Any other error was sent by the node itself, so its channel works.
       if (failure.kind === 'deadline') {
         // One on a connection of its own says nothing about the shared one.
-        if (!this.#isClosed && channel === this.#shared) this.#onShared.unanswered(startedMs, 0);
+        if (!this.#isClosed && channel === this.#shared) this.#turns.unanswered(startedMs, 0);
       } else if (failure.kind === 'unavailable') this.#lost(method, failure.message);
       else this.#answered(method, channel);
       throw failure;
@@ -268,8 +266,8 @@ export class RpcClient {
       return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
     }
     const limiter = this.#limiter(method);
-    if (limiter.isFull('forwarded')) return 'busy';
     const permit = await limiter.acquire(signal, 'forwarded');
+    if (permit === undefined) return 'busy';
     if (signal.aborted) throw abortReason(signal);
     return {
       over: (end) => {
@@ -299,7 +297,7 @@ export class RpcClient {
     const end = (): void => sink.onEnd({ code: status.OK, details: '' });
     const over = rank === 'needed' ? undefined : this.#scarcity.yielding(end, rank);
     const cancel = (): void => {
-      if (isSilent) this.#turn += 1;
+      if (isSilent) this.#turns.next();
       over?.();
       this.#ofHeads.delete(channel);
       call.cancel();
@@ -313,7 +311,7 @@ export class RpcClient {
     const owed = this.#owed.get(method);
     if (owed !== undefined) this.#owed.set(method, Math.max(0, owed - 1));
     if (channel !== this.#shared) return;
-    this.#onShared.heard();
+    this.#turns.heard();
     this.#reconnects = 0;
     this.#isBeside = false;
   }
@@ -344,7 +342,6 @@ export class RpcClient {
 
   /** The shared channel may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it. */
   #reconnect(): void {
-    this.#turn += 1;
     this.#shared.close();
     this.#shared = this.#openChannel();
     this.#reconnects += 1;

@@ -70,12 +70,11 @@ export class CollectionNodes {
     const nodes = this.#serving(height);
     if (nodes.length === 0) return { node: undefined, retryInMs: NO_NODE_RETRY_MS };
     const health = (node: AccessNode): NodeHealth => healthOf(node, this.#wayTo(node, wanted));
-    const choice = wanted.tries.choose(quick(nodes, wanted, health), health, {
-      waitMs: (node) =>
-        this.#parts.slots.isFree(node.name, use)
-          ? Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted))
-          : Infinity,
-    });
+    const waitMs = (node: AccessNode): number =>
+      this.#parts.slots.isFree(node.name, use)
+        ? Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted))
+        : Infinity;
+    const choice = wanted.tries.choose(quick(nodes, wanted, health), health, waitMs);
     if (choice.node === undefined) return choice;
     // A call that is not used because it failed for this collection counts as well.
     const waysTo = (node: AccessNode) => [...waysOf(node), ...(wanted.failures?.get(node.name)?.ways ?? [])];

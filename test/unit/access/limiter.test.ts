@@ -16,12 +16,12 @@ function limiter(ratePerSecond: number, maxWaiting = 1_000, sharers?: () => numb
 /** A permit that must be there at once. */
 function now(of: MethodLimiter): Permit {
   const permit = of.acquire();
-  if (permit instanceof Promise) throw new Error('the call was held back');
+  if (permit === undefined || permit instanceof Promise) throw new Error('the call was held back');
   return permit;
 }
 
 /** Whether a call has left by now. */
-function leaving(permit: Permit | Promise<Permit>): { readonly left: () => boolean } {
+function leaving(permit: ReturnType<MethodLimiter['acquire']>): { readonly left: () => boolean } {
   let left = false;
   void Promise.resolve(permit).then(() => (left = true));
   return { left: () => left };
@@ -178,10 +178,10 @@ function played(configuredRate: number) {
     await new Promise<void>((resolve) => clock.setTimer(20, resolve));
     if (takes()) {
       state.answered += 1;
-      node.succeeded(permit);
+      node.succeeded(permit!);
     } else {
       state.refused += 1;
-      node.rateLimited(permit);
+      node.rateLimited(permit!);
     }
   };
   const during = async (ms: number, allowed: number): Promise<{ answered: number; refused: number }> => {
@@ -204,14 +204,14 @@ describe('a node that refused everything for a while', () => {
   it.each([1, 2, 3])('though it was a call a second, %i times, has no limit within 5 s', async (times) => {
     const node = limiter(0);
     for (let call = 0; call < times; call++) {
-      node.rateLimited(await node.acquire());
+      node.rateLimited((await node.acquire())!);
       await clock.advance(4_000);
     }
     const untilMs = clock.monotonic() + 5_000;
     while (clock.monotonic() < untilMs && node.ratePerSecond !== undefined) {
       const permit = node.acquire();
       await clock.advance(permit instanceof Promise ? node.delayMs() : 0);
-      node.succeeded(await permit);
+      node.succeeded((await permit)!);
     }
     expect(node.ratePerSecond).toBeUndefined();
   });
@@ -263,11 +263,12 @@ it('calls that yield leave at once while nobody waits, wait no more when they ar
   const paced = limiter(10, 2);
   expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
   const given = new AbortController();
-  const waiting = [paced.acquire(given.signal, 'forwarded'), paced.acquire(given.signal, 'forwarded')];
-  expect([paced.isFull('forwarded'), paced.isFull()]).toEqual([true, false]);
+  const ranks = ['forwarded', 'forwarded', 'live'] as const;
+  const waiting = ranks.map((rank) => paced.acquire(given.signal, rank));
+  expect(paced.acquire(undefined, 'forwarded')).toBeUndefined();
   given.abort();
   for (const call of waiting) await expect(call).rejects.toThrow();
-  expect([paced.isFull('forwarded'), clock.pendingTimers]).toEqual([false, 0]);
+  expect([paced.delayMs('forwarded'), clock.pendingTimers]).toEqual([100, 0]);
 });
 
 it('calls for history leave one call to the others, which so need not wait for them', async () => {

@@ -106,6 +106,14 @@ export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
   let unanswered = 0;
   let turn = 0;
   return {
+    /** Which address the next connection tries first; see `ChannelOptions`. */
+    get turn(): number {
+      return turn;
+    },
+    /** The last connection gave nothing: the next one goes to another address. */
+    next: (): void => {
+      turn += 1;
+    },
     /** The node has given a sign. */
     heard: (): void => {
       heardAtMs = clock.monotonic();

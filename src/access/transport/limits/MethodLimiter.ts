@@ -27,6 +27,19 @@ export interface Permit {
   readonly cuts: number;
 }
 
+interface Options {
+  /** Calls per second; 0 = no limit of ours. */
+  readonly ratePerSecond: number;
+  /** Callers of a rank that may wait at once. */
+  readonly maxWaiting: number;
+}
+
+interface Dependencies {
+  readonly clock: Clock;
+  /** Processes that share the rate, this one included. Default: it alone. */
+  readonly sharers?: (() => number) | undefined;
+}
+
 /** In order of priority: calls for the live range, forwarded calls, calls for history. */
 const callRanks = ['live', 'forwarded', 'history'] as const;
 export type CallRank = (typeof callRanks)[number];
@@ -47,9 +60,8 @@ const LEFT_BY_HISTORY = 1;
  * next refusal.
  */
 export class MethodLimiter {
-  readonly #maxWaiting: number;
+  readonly #options: Options;
   readonly #clock: Clock;
-  readonly #rateOfAll: number;
   readonly #sharers: () => number;
   /** Set while the node's answers hold the rate below the configured one (or below no limit). */
   #adaptedRate: number | undefined;
@@ -60,45 +72,30 @@ export class MethodLimiter {
   #pausedUntilMs = -Infinity;
   #pauses = 0;
   #cuts = 0;
-  #secondStartedMs: number;
-  #sentThisSecond = 0;
-  #sentLastSecond = 0;
-  #tokens: number;
-  #refilledAtMs: number;
+  /** Calls sent of late, of which each counts for less the longer ago it was: at a steady pace, those of a second. */
+  #sent = 0;
+  #sentAtMs = 0;
+  /** By how many calls the bucket was not full then. */
+  #used = 0;
+  #usedAtMs = 0;
   /** A queue for each rank, of functions that admit: they are called only while all queues before it are empty. */
   readonly #queues: Readonly<Record<CallRank, Set<() => void>>> = {
     live: new Set(),
     forwarded: new Set(),
     history: new Set(),
   };
-  /** The next look at the queues, and when it is due in monotonic milliseconds. */
-  #timer: { readonly timer: Timer; readonly atMs: number } | undefined;
+  /** The next look at the queues. */
+  #timer: Timer | undefined;
 
-  constructor(
-    options: {
-      /** Calls per second; 0 = no limit of ours. */
-      readonly ratePerSecond: number;
-      /** Callers that may wait at once; more are rejected. */
-      readonly maxWaiting: number;
-    },
-    dependencies: {
-      readonly clock: Clock;
-      /** Processes that share the rate, this one included. Default: it alone. */
-      readonly sharers?: (() => number) | undefined;
-    },
-  ) {
-    this.#maxWaiting = options.maxWaiting;
-    this.#clock = dependencies.clock;
-    this.#rateOfAll = options.ratePerSecond;
-    this.#sharers = dependencies.sharers ?? (() => 1);
-    this.#secondStartedMs = this.#clock.monotonic();
-    this.#tokens = this.#burst();
-    this.#refilledAtMs = this.#clock.monotonic();
+  constructor(options: Options, { clock, sharers = () => 1 }: Dependencies) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#sharers = sharers;
   }
 
   /** True while a rate limit that the node answered holds every call back. */
   get heldBack(): boolean {
-    return this.#clock.monotonic() < this.#pausedUntilMs;
+    return this.#pauseMs > 0;
   }
 
   /** True while the node has refused so many consecutive calls that the rate is not the reason. */
@@ -115,50 +112,42 @@ export class MethodLimiter {
   /** `undefined` while nothing limits the calls. */
   get limit() {
     const { ratePerSecond } = this;
-    const pauseMs = Math.max(0, this.#pausedUntilMs - this.#clock.monotonic());
-    if (ratePerSecond === undefined && pauseMs === 0) return undefined;
-    const waiting = this.#waitingBefore('history');
+    if (ratePerSecond === undefined && !this.heldBack) return undefined;
     return {
       ratePerSecond,
       /** The node's answers hold the rate down. */
       isLearned: this.#adaptedRate !== undefined,
-      /** Milliseconds for which a rate limit that the node answered holds every call back; 0 = none does. */
-      pauseMs,
-      waiting,
+      /** Milliseconds. */
+      pauseMs: this.#pauseMs,
+      waiting: this.#waitingBefore('history'),
     };
-  }
-
-  /** True when no further caller of the rank may wait. */
-  isFull(rank: CallRank = 'live'): boolean {
-    return this.#queues[rank].size >= this.#maxWaiting;
   }
 
   /** Milliseconds until a call of the rank may be sent behind this many others. Default: behind all that wait already. */
   delayMs(rank: CallRank = 'live', others = this.#waitingBefore(rank)): number {
-    const now = this.#clock.monotonic();
-    this.#refill(now);
-    const pauseMs = Math.max(0, this.#pausedUntilMs - now);
     const rate = this.ratePerSecond;
-    if (rate === undefined) return pauseMs;
-    const left = rank === 'history' ? Math.min(LEFT_BY_HISTORY, this.#burst() - 1) : 0;
-    const missing = others + 1 + left - this.#tokens;
-    return Math.max(pauseMs, missing > 0 ? (missing / rate) * SECOND_MS : 0);
+    if (rate === undefined) return this.#pauseMs;
+    const burst = burstOf(rate);
+    const left = rank === 'history' ? Math.min(LEFT_BY_HISTORY, burst - 1) : 0;
+    const missing = this.#usedBy(rate) + others + 1 + left - burst;
+    return Math.max(this.#pauseMs, (missing / rate) * SECOND_MS);
   }
 
   /**
    * A permit if a call may be sent now, else the promise of one: first come, first served within a rank, after all ranks
-   * before it. The caller checks `isFull` first. Expected errors: the signal's abort reason.
+   * before it. `undefined`: no further caller of the rank may wait. Expected errors: the signal's abort reason.
    */
-  acquire(signal?: AbortSignal, rank: CallRank = 'live'): Permit | Promise<Permit> {
+  acquire(signal?: AbortSignal, rank: CallRank = 'live'): Permit | Promise<Permit> | undefined {
     if (this.#waitingBefore(rank) === 0 && this.delayMs(rank) === 0) return this.#take();
     const queue = this.#queues[rank];
+    if (queue.size >= this.#options.maxWaiting) return undefined;
     return unlessAborted(signal, (resolve) => {
       const admit = (): void => resolve(this.#take());
       queue.add(admit);
-      this.#schedule();
+      this.#admitWaiting();
       return () => {
         queue.delete(admit);
-        if (this.#waitingBefore('history') === 0) this.#cancelTimer();
+        if (this.#waitingBefore('history') === 0) this.#timer?.cancel();
       };
     });
   }
@@ -171,20 +160,20 @@ export class MethodLimiter {
     if (permit.cuts !== this.#cuts) return false;
     const wasShut = this.refusesEverything;
     this.#pauses = 0;
-    if (this.#adaptedRate === undefined) return wasShut;
-    this.#refill(this.#clock.monotonic());
-    this.#grow(this.#adaptedRate);
-    this.#tokens = Math.min(this.#tokens, this.#burst());
-    this.#schedule();
+    const adapted = this.#adaptedRate;
+    if (adapted === undefined) return wasShut;
+    const doubles = adapted < this.#doublesBelow;
+    const grown = adapted + (doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.#ceiling) / adapted);
+    const enough = this.#configuredRate ?? this.#ceiling * RELEASE_MULTIPLE;
+    this.#adaptedRate = grown >= enough ? undefined : grown;
+    this.#admitWaiting();
     return wasShut;
   }
 
   /** The node refused the call because of its rate limit. Of several calls under way together only the first counts. */
   rateLimited(permit: Permit): void {
     if (permit.cuts !== this.#cuts) return;
-    const nowMs = this.#clock.monotonic();
-    this.#rollSecond(nowMs);
-    const observed = Math.max(this.#sentLastSecond, this.#sentThisSecond, MIN_RATE_PER_SECOND);
+    const observed = Math.max(this.#sentInSecond(), MIN_RATE_PER_SECOND);
     const refusedRate = Math.min(this.ratePerSecond ?? Infinity, observed);
     if (this.#pauses === 0) {
       this.#ceiling = refusedRate;
@@ -193,16 +182,21 @@ export class MethodLimiter {
     const cut = Math.max(MIN_RATE_PER_SECOND, refusedRate * RATE_CUT);
     this.#adaptedRate = Math.min(cut, this.#configuredRate ?? Infinity);
     this.#cuts += 1;
-    this.#pausedUntilMs = nowMs + doublingMs(PAUSE, this.#pauses);
+    this.#pausedUntilMs = this.#clock.monotonic() + doublingMs(PAUSE, this.#pauses);
     this.#pauses += 1;
     if (this.refusesEverything || refusedRate <= MIN_RATE_PER_SECOND) this.#doublesBelow = Infinity;
-    this.#tokens = 1;
-    this.#refilledAtMs = this.#pausedUntilMs;
+    this.#used = burstOf(this.#adaptedRate) - 1;
+    this.#usedAtMs = this.#pausedUntilMs;
+  }
+
+  /** Milliseconds until a rate limit that the node answered holds calls back no more; 0 = none does. */
+  get #pauseMs(): number {
+    return Math.max(0, this.#pausedUntilMs - this.#clock.monotonic());
   }
 
   /** This process's share of the configured rate. */
   get #configuredRate(): number | undefined {
-    const rate = this.#rateOfAll;
+    const rate = this.#options.ratePerSecond;
     if (rate <= 0) return undefined;
     return Math.max(Math.min(rate, MIN_RATE_PER_SECOND), rate / Math.max(1, this.#sharers()));
   }
@@ -213,73 +207,47 @@ export class MethodLimiter {
     return ranks.reduce((sum, each) => sum + this.#queues[each].size, 0);
   }
 
-  #burst(): number {
-    const rate = this.ratePerSecond;
-    return rate === undefined ? 1 : Math.max(1, rate * BURST_SECONDS);
-  }
-
   #take(): Permit {
-    this.#rollSecond(this.#clock.monotonic());
-    this.#sentThisSecond += 1;
-    if (this.ratePerSecond !== undefined) this.#tokens -= 1;
+    const nowMs = this.#clock.monotonic();
+    this.#sent = this.#sentInSecond() + 1;
+    this.#sentAtMs = nowMs;
+    const rate = this.ratePerSecond;
+    if (rate !== undefined) this.#used = this.#usedBy(rate) + 1;
+    this.#usedAtMs = Math.max(this.#usedAtMs, nowMs);
     return { cuts: this.#cuts };
   }
 
-  #grow(adapted: number): void {
-    const doubles = adapted < this.#doublesBelow;
-    const grown = adapted + (doubles ? DOUBLING_STEP : (RECOVERY_SHARE * this.#ceiling) / adapted);
-    const enough = this.#configuredRate ?? this.#ceiling * RELEASE_MULTIPLE;
-    this.#adaptedRate = grown >= enough ? undefined : grown;
+  /** By how many calls the bucket is not full, if it was filled at this rate. */
+  #usedBy(rate: number): number {
+    const filledMs = Math.max(0, this.#clock.monotonic() - this.#usedAtMs);
+    return Math.max(0, this.#used - (filledMs / SECOND_MS) * rate);
   }
 
-  #rollSecond(nowMs: number): void {
-    const elapsedMs = nowMs - this.#secondStartedMs;
-    if (elapsedMs < SECOND_MS) return;
-    this.#sentLastSecond = elapsedMs < 2 * SECOND_MS ? this.#sentThisSecond : 0;
-    this.#sentThisSecond = 0;
-    this.#secondStartedMs = nowMs;
-  }
-
-  #refill(now: number): void {
-    const rate = this.ratePerSecond;
-    if (rate === undefined || now <= this.#refilledAtMs) return;
-    this.#tokens = Math.min(this.#burst(), this.#tokens + ((now - this.#refilledAtMs) / SECOND_MS) * rate);
-    this.#refilledAtMs = now;
+  #sentInSecond(): number {
+    return this.#sent * Math.exp((this.#sentAtMs - this.#clock.monotonic()) / SECOND_MS);
   }
 
   /**
-   * For the first caller of the first rank. Call it after every change that may let it go sooner: a timer that was set for
-   * somebody else, or at another rate, may be due too late. One that is due too soon looks again.
+   * Admits who may be sent now, and looks again when the next one may. Call it after every change that may let somebody go
+   * sooner.
    */
-  #schedule(): void {
-    const first = callRanks.find((rank) => this.#queues[rank].size > 0);
-    if (first === undefined) return;
-    // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
-    const delayMs = Math.ceil(this.delayMs(first, 0));
-    const atMs = this.#clock.monotonic() + delayMs;
-    if (this.#timer !== undefined && this.#timer.atMs <= atMs) return;
-    this.#cancelTimer();
-    const timer = this.#clock.setTimer(delayMs, () => {
-      this.#timer = undefined;
-      this.#admitWaiting();
-    });
-    this.#timer = { timer, atMs };
-  }
-
   #admitWaiting(): void {
+    this.#timer?.cancel();
     for (const rank of callRanks) {
       for (const admit of this.#queues[rank]) {
-        if (this.delayMs(rank, 0) > 0) {
-          this.#schedule();
+        // Whole milliseconds, rounded up: a timer that fires a fraction early would only be set again.
+        const delayMs = Math.ceil(this.delayMs(rank, 0));
+        if (delayMs > 0) {
+          this.#timer = this.#clock.setTimer(delayMs, () => this.#admitWaiting());
           return;
         }
         admit();
       }
     }
   }
+}
 
-  #cancelTimer(): void {
-    this.#timer?.timer.cancel();
-    this.#timer = undefined;
-  }
+/** Calls that may be sent at once after a quiet time. */
+function burstOf(rate: number): number {
+  return Math.max(1, rate * BURST_SECONDS);
 }

@@ -1,4 +1,5 @@
-import { AbortError, abortReason, asError, isAbort, type Clock, type Timer } from '../../../runtime/index.js';
+import { AbortError, abortReason, asError, childOf, isAbort } from '../../../runtime/index.js';
+import type { Clock, Timer } from '../../../runtime/index.js';
 import { UpstreamError } from '../../UpstreamError.js';
 
 interface Parts<T> {
@@ -23,17 +24,19 @@ export type StreamRead<T> = IteratorResult<T, unknown> | 'silent';
  */
 export class StreamReader<T> {
   readonly #parts: Parts<T>;
-  readonly #controller = new AbortController();
+  readonly #over: ReturnType<typeof childOf>;
   readonly #iterator: AsyncIterator<T>;
-  #pending: { resolve(result: StreamRead<T>): void; reject(error: Error): void } | undefined;
+  /** The last read, which may be over: then neither does anything. */
+  #read: { resolve(result: StreamRead<T>): void; reject(error: Error): void } | undefined;
   #readAtMs = 0;
   #timer: Timer | undefined;
 
   constructor(parts: Parts<T>) {
     this.#parts = parts;
-    this.#iterator = parts.open(this.#controller.signal)[Symbol.asyncIterator]();
-    if (parts.signal.aborted) this.#onAbort();
-    else parts.signal.addEventListener('abort', this.#onAbort, { once: true });
+    this.#over = childOf(parts.signal);
+    const { signal } = this.#over;
+    this.#iterator = parts.open(signal)[Symbol.asyncIterator]();
+    signal.addEventListener('abort', () => this.#end(abortReason(signal)), { once: true });
   }
 
   /**
@@ -41,26 +44,18 @@ export class StreamReader<T> {
    * signal was cancelled.
    */
   read(): Promise<StreamRead<T>> {
-    const { signal } = this.#controller;
+    const { signal } = this.#over;
     const { clock, limitMs } = this.#parts;
     if (signal.aborted) return Promise.reject(abortReason(signal));
     return new Promise((resolve, reject) => {
-      const pending = { resolve, reject };
-      this.#pending = pending;
+      this.#read = { resolve, reject };
       // The timer of an earlier read is used again: when it fires, it is set for the rest.
       this.#readAtMs = clock.monotonic();
       if (limitMs !== undefined) this.#timer ??= this.#setTimer(limitMs, limitMs);
-      this.#iterator.next().then(
-        (result) => {
-          if (this.#pending === pending) this.#pending = undefined;
-          resolve(result);
-        },
-        (error: unknown) => {
-          if (this.#pending === pending) this.#pending = undefined;
-          if (signal.aborted) this.#judgeLate(error);
-          else reject(asError(error));
-        },
-      );
+      this.#iterator.next().then(resolve, (error: unknown) => {
+        if (signal.aborted) this.#judgeLate(error);
+        else reject(asError(error));
+      });
     });
   }
 
@@ -69,41 +64,30 @@ export class StreamReader<T> {
    * Idempotent: the first reason wins.
    */
   cancel(reason: Error = new AbortError()): void {
-    if (this.#controller.signal.aborted) return;
-    this.#parts.signal.removeEventListener('abort', this.#onAbort);
+    this.#over.abort(reason);
+  }
+
+  #end(reason: Error): void {
     this.#timer?.cancel();
-    this.#timer = undefined;
-    this.#pending?.reject(reason);
-    this.#pending = undefined;
-    this.#controller.abort(reason);
+    this.#read?.reject(reason);
     this.#iterator.return?.().catch((error: unknown) => this.#judgeLate(error));
   }
 
   #setTimer(delayMs: number, limitMs: number): Timer {
-    return this.#parts.clock.setTimer(delayMs, () => {
-      this.#timer = undefined;
-      const pending = this.#pending;
-      if (pending === undefined) return;
-      const restMs = this.#readAtMs + limitMs - this.#parts.clock.monotonic();
-      if (restMs > 0) {
-        this.#timer = this.#setTimer(restMs, limitMs);
-        return;
-      }
-      this.#pending = undefined;
-      pending.resolve('silent');
+    const { clock } = this.#parts;
+    return clock.setTimer(delayMs, () => {
+      const restMs = this.#readAtMs + limitMs - clock.monotonic();
+      this.#timer = restMs > 0 ? this.#setTimer(restMs, limitMs) : undefined;
+      if (restMs <= 0) this.#read?.resolve('silent');
     });
   }
 
   #judgeLate(error: unknown): void {
-    if (error === this.#controller.signal.reason || isExpectedEnd(error)) return;
+    if (error === this.#over.signal.reason || isExpectedEnd(error)) return;
     const { onLateError } = this.#parts;
     if (onLateError === undefined) throw error;
     onLateError(error);
   }
-
-  readonly #onAbort = (): void => {
-    this.cancel(abortReason(this.#parts.signal));
-  };
 }
 
 /**
