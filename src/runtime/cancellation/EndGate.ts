@@ -12,7 +12,7 @@ export class EndGate {
   readonly #state: Int32Array;
 
   /** Default: for a thread that is about to start. */
-  constructor(memory = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)) {
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)) {
     this.memory = memory;
     this.#state = new Int32Array(memory);
   }
