@@ -437,7 +437,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'at rest: a wait that is over listens to its signal':
       "      [-signal?.removeEventListener('abort', onAbort);\n      -]wait.leave();",
     'at rest: a scope that has ended listens to its parents':
-      "[-    for (const parent of parents) parent.removeEventListener('abort', onAbort);\n-]",
+      "parent.addEventListener('abort', onAbort[-, { signal }-]);",
   },
   'collections/requester/EndpointSlots.ts': {
     'at rest: a slot that is released twice is counted twice': '[-      isHeld = false;\n-]',

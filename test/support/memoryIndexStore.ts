@@ -21,6 +21,7 @@ export class MemoryIndexStore implements IndexStore {
     ...{ plans: () => [], open: () => [], release: () => undefined },
     ...{ change: noRanges, run: noRanges },
   };
+  readonly sizeBytes = () => Promise.resolve(undefined);
   /** Those above the watermark, too. */
   readonly blocks = new Map<number, BlockEntry>();
   readonly #evidence = new Map<number, CommitteeEvidence>();

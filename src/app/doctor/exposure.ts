@@ -3,7 +3,7 @@ import { isLoopback } from '../../api/index.js';
 import type { DaemonConfig, LoadedConfig } from '../../config/index.js';
 import { inShell, type Clock } from '../../runtime/index.js';
 import { leafOf, readCertificate } from '../guard/certificate.js';
-import { daemonRuns, readDaemonRecord } from '../lifecycle/daemonRecord.js';
+import { runningDaemon } from '../lifecycle/daemonRecord.js';
 import { ok, problem, those, warning, type Finding } from './verdicts.js';
 
 const DAY_MS = 86_400_000;
@@ -20,7 +20,7 @@ export async function checkExposure({
   const { access, api, dataDir, metrics, roles, store } = config;
   const isServed = roles.includes('api');
   const ofReaders = isServed ? [api.tls.keyFile ?? api.tls.certificateFile, api.tokensFile] : [];
-  const running = daemonRuns(dataDir) ? readDaemonRecord(dataDir)?.api : undefined;
+  const running = (await runningDaemon(dataDir))?.api;
   const isSecured = running?.certificate !== undefined;
   const found = those(
     running !== undefined &&

@@ -4,7 +4,7 @@ import { formatSize, silentLogger } from '../../observability/index.js';
 import { maskedEndpoint, OperatorError, type Clock } from '../../runtime/index.js';
 import { loadPostgres, lockHolder, rangesInWords, StorageError, surveyStore } from '../../storage/index.js';
 import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
-import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { runningDaemon, storePathOf } from '../lifecycle/daemonRecord.js';
 import { ok, problem, those, warning, type Finding } from './verdicts.js';
 
 /** Above this share of its connections in use, a server may refuse the next one. */
@@ -38,10 +38,10 @@ export async function lookAtStore(
     return { stored: await heightsInDirectory({ dataDir, chainId }, { clock, status }), found: [] };
   const { surveyDatabase } = await loadPostgres();
   const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
-  const record = readDaemonRecord(dataDir);
+  const record = await runningDaemon(dataDir);
   const answers = record?.store !== maskedEndpoint(store) || record.api === undefined || (await status());
   const silence = `Process ${record?.pid} is the daemon of ${dataDir}, and does not answer. ${HANGS}`;
-  const silent = !answers && daemonRuns(dataDir) && problem('no_daemon', silence);
+  const silent = !answers && problem('no_daemon', silence);
   const found = those(silent, ...checkServer(survey), ok(describe(survey)));
   return { stored: survey.store ?? nothingStored, found };
 }

@@ -9,40 +9,42 @@ import type { DaemonParts } from './diagnose.js';
 import { reportStatus, type DaemonStatus } from './reportStatus.js';
 import { watchDisk } from './watches/watchDisk.js';
 
-/** How often the size of a database is measured: the server stats all of its files. */
-const WEIGH_EVERY_MS = 5 * 60_000;
-/** The same, while the database is away. */
-const WEIGH_AGAIN_MS = 5_000;
+/** The shortest pause between two measurements of the store's size; of a database, whose server stats all of its files. */
+const WEIGH_EVERY_MS = 5_000;
+const WEIGH_DATABASE_EVERY_MS = 5 * 60_000;
+/** A measurement that took t is followed by a pause of this many t: LevelDB keeps a file for every 2 to 4 MiB. */
+const REST_PER_WEIGHING = 20;
 
 /**
- * Begins to watch the disk of the store, or to measure the size of a database: its disks are not watched, as one without space
- * refuses writes, and the writer waits for it.
+ * Begins to measure the size of the store, and to watch its disk. Those of a database are not watched: one without space refuses
+ * writes, and the writer waits for it.
  */
 export function watchStorage(
   { dataDir, disk }: DaemonConfig,
   { clock, lifecycle, store }: Pick<IndexingParts, 'clock' | 'lifecycle' | 'store'>,
 ): Pick<DaemonParts, 'diskWatch' | 'storeBytes'> {
-  const { shared } = store;
-  if (shared === undefined) {
-    const lostFiles = async (): Promise<readonly string[]> => (await store.lostFiles?.()) ?? [];
-    const where = { path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes };
-    const diskWatch = watchDisk(where, { clock, lostFiles });
-    lifecycle.supervise(diskWatch.run(lifecycle.signal));
-    return { diskWatch, storeBytes: diskWatch.storeBytes };
-  }
+  const { signal } = lifecycle;
+  const where = { path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes };
+  const diskWatch = store.shared === undefined ? watchDisk(where, { clock }) : undefined;
+  if (diskWatch !== undefined) lifecycle.supervise(diskWatch.run(signal));
   let bytes: number | undefined;
+  /** On its own, since it may take minutes: a full disk is noticed meanwhile. */
   const weigh = async (): Promise<void> => {
     for (;;) {
-      const weighed = await shared.sizeBytes().catch((error: unknown) => {
-        // The database is away: the last size stays.
-        if (!(error instanceof StorageError)) throw error;
+      const beganAtMs = clock.monotonic();
+      const weighed = await store.sizeBytes(signal).catch((error: unknown) => {
+        // While the database is away, the last size stays.
+        if (diskWatch !== undefined || !(error instanceof StorageError)) throw error;
       });
       bytes = weighed ?? bytes;
-      await sleep(clock, weighed === undefined ? WEIGH_AGAIN_MS : WEIGH_EVERY_MS, lifecycle.signal);
+      const tookMs = clock.monotonic() - beganAtMs;
+      const isThere = diskWatch === undefined && weighed !== undefined;
+      const leastMs = isThere ? WEIGH_DATABASE_EVERY_MS : WEIGH_EVERY_MS;
+      await sleep(clock, Math.max(leastMs, REST_PER_WEIGHING * tookMs), signal);
     }
   };
   lifecycle.supervise(weigh());
-  return { diskWatch: undefined, storeBytes: () => bytes };
+  return { diskWatch, storeBytes: () => bytes };
 }
 
 /** Begins to watch the progress. The caller starts the monitor once the servers run. */

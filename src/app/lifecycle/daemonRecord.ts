@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { accessSync, constants, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { lstat } from 'node:fs/promises';
+import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
 import type { Logger } from '../../observability/index.js';
 import { fieldsOf, jsonIn, messageOf, sleep, unlessThrown, type Clock } from '../../runtime/index.js';
@@ -134,15 +136,14 @@ export function mayReadRecord(dataDir: string): boolean {
   }
 }
 
-/** True when the process of the record is running. Compare its instance to see whether it is still that daemon. */
-export function daemonRuns(dataDir: string): boolean {
+/** The record of a daemon that runs: it may hang, since the system takes the connection for it. */
+export async function runningDaemon(dataDir: string): Promise<DaemonRecord | undefined> {
   const record = readDaemonRecord(dataDir);
-  try {
-    return record !== undefined && process.kill(record.pid, 0);
-  } catch (error) {
-    // It is another user's.
-    return hasCode(error, 'EPERM');
-  }
+  if (record?.control === undefined) return undefined;
+  const socket = connect({ path: record.control });
+  const connected = await once(socket, 'connect').catch(() => undefined);
+  socket.destroy();
+  return connected && record;
 }
 
 /** Host and port as a URL has them. */

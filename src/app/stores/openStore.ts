@@ -1,6 +1,4 @@
-import { once } from 'node:events';
 import { access, constants, stat } from 'node:fs/promises';
-import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
@@ -9,7 +7,7 @@ import { inShell, OperatorError, sleep, systemClock } from '../../runtime/index.
 import { LevelIndexStore, loadPostgres, makeDirectory, StorageError } from '../../storage/index.js';
 import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
 import type { DaemonParts } from '../health/diagnose.js';
-import { daemonRuns, readDaemonRecord, storePathOf } from '../lifecycle/daemonRecord.js';
+import { runningDaemon, storePathOf } from '../lifecycle/daemonRecord.js';
 import { checkStartOfFilledStore } from '../line/startHeight.js';
 import { DATABASE_WAIT_MS, forCommand } from './databases.js';
 
@@ -93,25 +91,13 @@ async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logge
  * socket need a directory of their own. Expected errors: OperatorError `storage`.
  */
 async function refuseUsedDirectory(dataDir: string): Promise<void> {
-  const record = readDaemonRecord(dataDir);
-  if (record?.control === undefined || !(await isListening(record.control))) return;
+  const running = await runningDaemon(dataDir);
+  if (running === undefined) return;
   throw new OperatorError(
     'storage',
-    `The data directory ${dataDir} is in use by another daemon (process ${record.pid}). Give every process on this machine ` +
+    `The data directory ${dataDir} is in use by another daemon (process ${running.pid}). Give every process on this machine ` +
       'a --data-dir of its own.',
   );
-}
-
-async function isListening(path: string): Promise<boolean> {
-  const socket = connect({ path });
-  try {
-    await once(socket, 'connect');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
 }
 
 /** Opens the store of a configuration for a command, in a directory or a database. Expected errors: those of `open` there. */
@@ -189,7 +175,7 @@ export async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): 
     } catch (error) {
       const isLocked = error instanceof StorageError && error.kind === 'locked';
       if (!isLocked || config.store !== undefined) throw error;
-      if (daemonRuns(config.dataDir) || systemClock.monotonic() >= untilMs) throw error;
+      if (systemClock.monotonic() >= untilMs || (await runningDaemon(config.dataDir))) throw error;
     }
     await sleep(systemClock, LOCK_LOOK_MS);
   }

@@ -36,7 +36,7 @@ export interface ReaderSources extends Pick<IndexerCalls, 'status' | 'momentAt' 
 
 /** One thread, from its start to its end. */
 class Run {
-  readonly gate = EndGate.forThread();
+  readonly gate = new EndGate();
   readonly handle: ReaderHandle;
   readonly thread: Calls<ReaderCalls>;
   readonly ended: Promise<void>;

@@ -1,7 +1,5 @@
-const OPEN = 0;
-const WITHIN = 1;
-const CLOSED = 2;
-const LOADING = 3;
+/** In this order, because the memory of a new gate is zero. */
+const [LOADING, OPEN, WITHIN, CLOSED] = [0, 1, 2, 3];
 
 /**
  * Prevents one thread from terminating another at a harmful moment: while Node.js loads its modules, which would abort
@@ -13,16 +11,10 @@ export class EndGate {
   readonly memory: SharedArrayBuffer;
   readonly #state: Int32Array;
 
-  private constructor(memory: SharedArrayBuffer) {
+  /** Default: for a thread that is about to start. */
+  constructor(memory: SharedArrayBuffer = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT)) {
     this.memory = memory;
     this.#state = new Int32Array(memory);
-  }
-
-  /** For a thread that is about to start. */
-  static forThread(): EndGate {
-    const gate = new EndGate(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-    Atomics.store(gate.#state, 0, LOADING);
-    return gate;
   }
 
   /** Called by the thread once its modules are loaded. */

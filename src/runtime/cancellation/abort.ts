@@ -1,26 +1,19 @@
+import { once } from 'node:events';
 import { abortReason, isAbort } from './AbortError.js';
 
-/** A signal that aborts with one of its parents or alone. */
-export interface ChildSignal {
-  readonly signal: AbortSignal;
-  /** Call it in the end: it leaves the parents. Default reason: that of the platform. */
-  abort(reason?: Error): void;
-}
-
-/** Instead of `AbortSignal.any`, which leaves something behind on a parent that lives much longer. */
-export function childOf(...parents: readonly AbortSignal[]): ChildSignal {
-  const controller = new AbortController();
-  const abort = (reason?: Error): void => {
-    for (const parent of parents) parent.removeEventListener('abort', onAbort);
-    controller.abort(reason);
-  };
-  const onAbort = (): void => {
-    const parent = parents.find(({ aborted }) => aborted);
-    if (parent !== undefined) abort(abortReason(parent));
-  };
-  for (const parent of parents) parent.addEventListener('abort', onAbort, { once: true });
-  onAbort();
-  return { signal: controller.signal, abort };
+/**
+ * Aborts with the first of its parents, or alone: do that in the end, since it leaves them then. Instead of `AbortSignal.any`,
+ * which leaves something behind on a parent that lives much longer.
+ */
+export function childOf(...parents: readonly AbortSignal[]): AbortController {
+  const child = new AbortController();
+  const { signal } = child;
+  for (const parent of parents) {
+    const onAbort = (): void => child.abort(abortReason(parent));
+    if (parent.aborted) onAbort();
+    parent.addEventListener('abort', onAbort, { signal });
+  }
+  return child;
 }
 
 /**
@@ -63,11 +56,8 @@ export function unlessAborted<T = void>(
 }
 
 /** Resolves when the signal aborts. The listener stays until then: for a signal that does not outlive its caller. */
-export function whenAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+export async function whenAborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 /** True for the errors that an abort of this signal causes, which need no handling. */
@@ -88,15 +78,13 @@ export async function runTogether(
 ): Promise<void> {
   const child = childOf(signal);
   const errors: unknown[] = [];
-  const running = new Set<Promise<void>>();
+  const running: Promise<void>[] = [];
   const begin = (loop: Loop): void => {
-    const run = loop(child.signal)
-      .catch((error: unknown) => {
-        if (!wasAborted(error, child.signal)) errors.push(error);
-        child.abort();
-      })
-      .finally(() => running.delete(run));
-    running.add(run);
+    const run = loop(child.signal).catch((error: unknown) => {
+      if (!wasAborted(error, child.signal)) errors.push(error);
+      child.abort();
+    });
+    running.push(run);
   };
   loops.forEach(begin);
   onBegun?.(begin);

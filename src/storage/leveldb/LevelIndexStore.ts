@@ -207,8 +207,8 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     return checkStored(records, range, { holds, signal });
   }
 
-  async lostFiles(): Promise<readonly string[]> {
-    return (await this.#database.lostFiles?.()) ?? [];
+  async sizeBytes(signal: AbortSignal): Promise<number | undefined> {
+    return this.#database.sizeBytes?.(signal);
   }
 
   onFailed(callback: (error: unknown) => void): void {

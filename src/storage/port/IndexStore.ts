@@ -97,8 +97,6 @@ export interface SharedStore {
   /** Stops leading: waits for the write under way, refuses further ones, and forgets staged blocks. Idempotent. */
   follow(): Promise<void>;
   isLeading(): boolean;
-  /** The space that the store takes on the disks of the database. Expected errors: `StorageError`. */
-  sizeBytes(): Promise<number>;
   /** Calls back after others changed what the store holds. The callback must not throw. Returns the unsubscriber. */
   onChanged(callback: () => void): () => void;
 }
@@ -133,8 +131,11 @@ export interface IndexStore extends IndexReader, RangeStore {
    * the process has to end. The callback must not throw. One listener. Absent: no failed write is the end of all.
    */
   readonly onFailed?: (callback: (error: unknown) => void) => void;
-  /** Files of the store that somebody else has deleted since the last call. Expected errors: `StorageError`. Absent: it has none of its own. */
-  readonly lostFiles?: () => Promise<readonly string[]>;
+  /**
+   * The space that the store takes on disk; `undefined` where that is not known. Expected errors: `StorageError` (`corrupt`: somebody
+   * else has deleted files of it); the signal's abort reason.
+   */
+  sizeBytes(signal: AbortSignal): Promise<number | undefined>;
   /** Damaged heights that are not covered any more, and planned to be fetched again. */
   healing(): readonly HeightRange[];
   /**

@@ -29,7 +29,7 @@ export interface Database {
    */
   compact(range: KeyRange): Promise<void>;
   batch(): WriteBatch;
-  /** See `IndexStore.lostFiles`. */
-  readonly lostFiles?: () => Promise<readonly string[]>;
+  /** See `IndexStore.sizeBytes`. */
+  readonly sizeBytes?: (signal: AbortSignal) => Promise<number | undefined>;
   close(): Promise<void>;
 }

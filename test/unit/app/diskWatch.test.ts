@@ -2,7 +2,7 @@ import { mkdirSync, renameSync, rmSync, statfsSync, symlinkSync, writeFileSync }
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
-import { AbortError, systemClock, whenAborted } from '../../../src/runtime/index.js';
+import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import { eventually, matching, scratchDirectory, untilEnd, VirtualClock } from '../../support/index.js';
 
 function watching(path: string, minFreeBytes = 0): ReturnType<typeof watchDisk> {
@@ -32,8 +32,7 @@ it.each<[string, (path: string) => void]>([
   const path = join(scratchDirectory(), 'store');
   makeStore(path);
   const clock = new VirtualClock();
-  const weigh = (): Promise<undefined> => new Promise(() => undefined);
-  const watch = watchDisk({ path, minFreeBytes: 0 }, { clock, weigh });
+  const watch = watchDisk({ path, minFreeBytes: 0 }, { clock });
   const ended = watch.run(new AbortController().signal);
   await eventually(() => (clock.pendingTimers > 0 ? true : undefined));
   change(path);
@@ -45,27 +44,11 @@ it.each<[string, (path: string) => void]>([
   await told;
 });
 
-it('ends once files of the store were deleted', async () => {
-  const clock = new VirtualClock();
-  const lost = ['000005.ldb', '000007.ldb'];
-  const found = [[], lost];
-  const lostFiles = () => Promise.resolve(found.shift() ?? []);
-  const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 0 }, { clock, lostFiles });
-  const told = expect(watch.run(new AbortController().signal)).rejects.toMatchObject({
-    ...{ kind: 'corrupt', exit: 'storage' },
-    message: matching(/deleted while it was in use: 000005\.ldb and 1 more\. Find out .* "repair --yes"/),
-  });
-  await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
-  await clock.advance(5_000);
-  await told;
-});
-
-it('knows nothing before it has looked, then the free space and the weight of the files', async () => {
+it('knows nothing before it has looked, then the free space', async () => {
   const path = scratchDirectory();
-  for (let file = 0; file < 100; file += 1) writeFileSync(join(path, `${file}.ldb`), 'x'.repeat(file));
   const watch = watching(path);
-  expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
-  expect(await eventually(() => watch.storeBytes())).toBe(4_950);
+  expect(watch.disk()).toBeUndefined();
+  await eventually(() => watch.disk());
   const { blocks, bsize } = statfsSync(path);
   expect(watch.disk()?.sizeBytes).toBe(blocks * bsize);
   expect(watch.disk()?.freeBytes).toBeGreaterThan(0);
@@ -97,13 +80,11 @@ it('holds writes up while less than the least is free, and lets them go on with 
   await waits;
 });
 
-it('notices within a second that the disk is full, of bytes or of files, however long it weighs the store', async () => {
+it('notices within a second that the disk is full, of bytes or of files', async () => {
   const clock = new VirtualClock();
   const disk = { freeBytes: 1_000, sizeBytes: 10_000, freeFiles: Infinity };
   const look = () => Promise.resolve({ disk: { ...disk }, place: undefined });
-  // As of very many files.
-  const weigh = (_path: string, signal: AbortSignal) => whenAborted(signal).then(() => undefined);
-  const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 100 }, { clock, look, weigh });
+  const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: 100 }, { clock, look });
   untilEnd(watch.run);
   for (const [freeBytes, freeFiles, says] of [
     [99, Infinity, /0 MiB are free on the disk/],
@@ -119,7 +100,6 @@ it('notices within a second that the disk is full, of bytes or of files, however
     if (says === undefined) expect(watch.pause()).toBeUndefined();
     else expect(watch.pause()).toMatch(says);
   }
-  expect(watch.storeBytes(), 'unknown until it is weighed').toBeUndefined();
 });
 
 it('goes on where there is nothing to look at, and where a store comes later', async () => {
@@ -128,8 +108,8 @@ it('goes on where there is nothing to look at, and where a store comes later', a
   const stop = new AbortController();
   const watch = watchDisk({ path, minFreeBytes: 0 }, { clock });
   const ended = expect(watch.run(stop.signal)).rejects.toThrow('the test ends');
-  await eventually(() => (clock.pendingTimers === 2 ? true : undefined));
-  expect([watch.disk(), watch.storeBytes()]).toEqual([undefined, undefined]);
+  await eventually(() => (clock.pendingTimers === 1 ? true : undefined));
+  expect(watch.disk()).toBeUndefined();
   makeStore(path);
   await clock.advance(1_000);
   expect(await eventually(() => watch.disk())).toBeDefined();

@@ -89,7 +89,6 @@ it('what can be read ends at what another process has proven, which leads', asyn
     lead: () => Promise.reject(new Error('not asked')),
     follow: () => Promise.resolve(),
     isLeading: (): boolean => false,
-    sizeBytes: () => Promise.resolve(0),
     onChanged: () => () => undefined,
   };
   const provenBlock = () => final(105);

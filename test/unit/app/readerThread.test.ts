@@ -141,7 +141,7 @@ it('log records of the thread are bounded while the indexing thread is busy; the
   const postMessage = (message: unknown): void => void posted.push(message as Got);
   const { last, logger, metrics, sources } = await serving();
   const served = serveReaders(
-    { ...readerOptions({}, scratchDirectory()), gate: EndGate.forThread().memory },
+    { ...readerOptions({}, scratchDirectory()), gate: new EndGate().memory },
     {
       ...{ port: { postMessage, on: (_event, listener) => (receive = listener) }, clock: systemClock },
       // There is no store to open.
@@ -206,7 +206,7 @@ describe('a thread that does not answer', () => {
     const { clock, last, thread } = owner();
     const { options } = last();
     // As at the beginning of a thread.
-    Atomics.store(new Int32Array(options.gate), 0, 3);
+    Atomics.store(new Int32Array(options.gate), 0, 0);
     const closing = thread.close();
     await clock.advance(60_000);
     expect(last().isTerminated).toBe(false);

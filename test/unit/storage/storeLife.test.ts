@@ -1,16 +1,25 @@
-import { readdir, rm } from 'node:fs/promises';
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { LevelIndexStore, StorageError, type Database } from '../../../src/storage/index.js';
+import { fileWatch } from '../../../src/storage/leveldb/directory/fileWatch.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
 import { batchOf, begin, chainWith, digestOf, fault, keyOf, makeBlock } from '../../support/index.js';
-import { makeChain, MemoryDatabase, metaFrom, plainChain, rawEntries } from '../../support/index.js';
+import {
+  makeChain,
+  matching,
+  MemoryDatabase,
+  metaFrom,
+  plainChain,
+  rawEntries,
+} from '../../support/index.js';
 import { RecordingLogger, seededCollection, standIn, storeOver, TEST_CHAIN } from '../../support/index.js';
 import { transactionIdsOf, useStores, withRawDatabase } from '../../support/index.js';
 
 const chain = makeChain(1, [[], [seededCollection('a', 2)], [seededCollection('b', 1)]]);
 const { filled, freshPath, open, closedStore } = useStores();
+const { signal } = new AbortController();
 const PATIENCE = { timeout: 60_000, interval: 5 };
 
 /** A store whose database is LevelDB with some of its methods replaced. */
@@ -42,13 +51,31 @@ it.each([
 ])('files like %s that somebody else deletes are named', async (kind, looks) => {
   const path = await closedStore(chain);
   const store = await open(path);
-  expect([await store.lostFiles(), await store.lostFiles()]).toEqual([[], []]);
-  const names = (await readdir(path)).filter((name) => kind.test(name));
-  for (const name of names) await rm(join(path, name));
-  const found: (readonly string[])[] = [];
-  for (let look = 0; look < looks; look += 1) found.push(await store.lostFiles());
-  expect(found.slice(0, -1).flat()).toEqual([]);
-  expect(found.at(-1)).toHaveLength(names.length);
+  const names = await readdir(path);
+  const sizes = await Promise.all(names.map(async (name) => (await stat(join(path, name))).size));
+  for (let look = 0; look < 2; look += 1)
+    expect(await store.sizeBytes(signal)).toBe(sizes.reduce((sum, bytes) => sum + bytes));
+  const gone = names.filter((name) => kind.test(name));
+  for (const name of gone) await rm(join(path, name));
+  for (let look = 1; look < looks; look += 1) expect(await store.sizeBytes(signal)).toBeGreaterThan(0);
+  await expect(store.sizeBytes(signal)).rejects.toMatchObject({
+    ...{ kind: 'corrupt', exit: 'storage' },
+    message: matching(
+      /deleted while it was in use: (\d+\.ldb|[A-Z]+(-\*)?|\*\.log)\. Find .* "repair --yes"/,
+    ),
+  });
+});
+
+it('several files that somebody else deletes are counted', async () => {
+  const path = await freshPath();
+  const tables = ['000005.ldb', '000007.ldb'];
+  await mkdir(path);
+  for (const name of ['CURRENT', 'LOCK', 'MANIFEST-1', '1.log', ...tables])
+    await writeFile(join(path, name), '');
+  const weigh = fileWatch(path, () => Promise.resolve(new Set([5, 7])));
+  expect(await weigh(signal)).toBe(0);
+  for (const name of tables) await rm(join(path, name));
+  await expect(weigh(signal)).rejects.toThrow(' in use: 000005.ldb and 1 more. Find out what deletes');
 });
 
 const of = (sporkId: string, hasParent: boolean) => ({
@@ -106,7 +133,7 @@ it('batches are merged into new tables, and those that LevelDB deletes then are 
   for (let round = 0; round < 4; round += 1) {
     await put(database, key, Buffer.from([round]));
     await database.compact({ gte: Buffer.alloc(1), lt: Buffer.from([255]) });
-    expect(await database.lostFiles()).toEqual([]);
+    expect(await database.sizeBytes(signal)).toBeGreaterThan(0);
   }
 });
 

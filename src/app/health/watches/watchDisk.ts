@@ -1,15 +1,11 @@
-import { opendir, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { isAbort, Listeners, sleep, unlessAborted, type Clock } from '../../../runtime/index.js';
-import { hasCode, StorageError, type IndexStore } from '../../../storage/index.js';
+import { Listeners, sleep, unlessAborted, type Clock } from '../../../runtime/index.js';
+import { hasCode, StorageError } from '../../../storage/index.js';
 import { diskRoomOf, whyNoRoom, type DiskRoom } from '../../lifecycle/diskRoom.js';
 
 /** How often the disk is looked at: that is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;
-/** The shortest pause between two measurements of the store's size. */
-const WEIGH_EVERY_MS = 5_000;
-/** A measurement that took t is followed by a pause of this many t: LevelDB keeps a file for every 2 to 4 MiB. */
-const REST_PER_WEIGHING = 20;
 
 /** What the file system does not say is `undefined`. */
 interface Seen {
@@ -23,29 +19,18 @@ const GONE = 'gone';
 export type DiskWatch = ReturnType<typeof watchDisk>;
 
 /**
- * Free space of the disk that holds the store, and the size of the store, as measured last. It pauses writes before the disk
- * is full: LevelDB needs space to compact, and a write that the disk refuses ends the daemon. Begin it when the store is open:
- * it ends once that is no longer at its path, or lacks files.
+ * Free space of the disk that holds the store, as measured last. It pauses writes before the disk is full: LevelDB needs space to
+ * compact, and a write that the disk refuses ends the daemon. Begin it when the store is open: it ends once that is no longer
+ * at its path.
  */
 export function watchDisk(
   /** The folder of the store. With less free than that, writing pauses; 0: it never does. */
   { path, ...given }: { readonly path: string; readonly minFreeBytes: number },
-  {
-    clock,
-    look = seenAt,
-    lostFiles = () => Promise.resolve([]),
-    weigh = weightOf,
-  }: {
-    readonly clock: Clock;
-    readonly look?: typeof seenAt;
-    readonly lostFiles?: NonNullable<IndexStore['lostFiles']>;
-    readonly weigh?: typeof weightOf;
-  },
+  { clock, look = seenAt }: { readonly clock: Clock; readonly look?: typeof seenAt },
 ) {
   const waiting = new Listeners();
   let { minFreeBytes } = given;
   let disk: Seen['disk'];
-  let storeBytes: number | undefined;
   /** Why writing is paused; `undefined` while it is not. */
   let noRoom: string | undefined;
 
@@ -54,7 +39,7 @@ export function watchDisk(
     noRoom = disk && whyNoRoom(path, disk, { minFreeBytes, isPaused: noRoom !== undefined });
     if (noRoom === undefined) waiting.tell();
   };
-  const lookOn = async (signal: AbortSignal): Promise<void> => {
+  const run = async (signal: AbortSignal): Promise<void> => {
     let place: string | undefined;
     for (;;) {
       const seen = await look(path);
@@ -70,24 +55,6 @@ export function watchDisk(
         );
       }
       await sleep(clock, LOOK_MS, signal);
-    }
-  };
-  /** On its own, since it may take minutes: a full disk is noticed meanwhile. */
-  const weighOn = async (signal: AbortSignal): Promise<void> => {
-    for (;;) {
-      const beganAtMs = clock.monotonic();
-      storeBytes = await weigh(path, signal);
-      const [lost, ...others] = await lostFiles();
-      if (lost !== undefined) {
-        const more = others.length === 0 ? '' : ` and ${others.length} more`;
-        throw new StorageError(
-          'corrupt',
-          `Files of the store in ${path} were deleted while it was in use: ${lost}${more}. Find out what deletes files there (a clean-up of ` +
-            'logs, or of old files?), then run "verify", and "repair --yes" if it finds damage: what is lost is fetched again.',
-        );
-      }
-      const tookMs = clock.monotonic() - beganAtMs;
-      await sleep(clock, Math.max(WEIGH_EVERY_MS, REST_PER_WEIGHING * tookMs), signal);
     }
   };
   return {
@@ -107,10 +74,8 @@ export function watchDisk(
     },
     /** `undefined` until checked, and if the file system does not say. */
     disk: (): Seen['disk'] => disk,
-    /** As measured last; `undefined` until then. */
-    storeBytes: (): number | undefined => storeBytes,
     /** Expected errors: the signal's abort reason; `StorageError` (`missing`). What cannot be measured stays unknown. */
-    run: (signal: AbortSignal): Promise<unknown> => Promise.all([lookOn(signal), weighOn(signal)]),
+    run,
   };
 }
 
@@ -124,25 +89,4 @@ async function seenAt(path: string): Promise<Seen> {
     disk: disk.status === 'fulfilled' ? disk.value : undefined,
     place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? GONE : undefined,
   };
-}
-
-/**
- * The sum of the sizes of its files, read one by one: the threads that do it also write the store. A file that LevelDB deletes
- * meanwhile counts as 0.
- */
-async function weightOf(path: string, signal: AbortSignal): Promise<number | undefined> {
-  try {
-    let bytes = 0;
-    for await (const { name } of await opendir(path)) {
-      signal.throwIfAborted();
-      bytes += await stat(join(path, name)).then(
-        ({ size }) => size,
-        () => 0,
-      );
-    }
-    return bytes;
-  } catch (error) {
-    if (isAbort(error)) throw error;
-    return undefined;
-  }
 }

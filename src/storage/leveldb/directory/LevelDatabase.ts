@@ -48,7 +48,7 @@ export class LevelDatabase implements Database {
   #waitingReads: (() => void)[] = [];
   /** There were writes, and the latest one succeeded: closing may tidy up. */
   #mayTidyUp = false;
-  readonly lostFiles: () => Promise<readonly string[]>;
+  readonly sizeBytes: NonNullable<Database['sizeBytes']>;
   /** How often it was opened again: iterators of before are closed. */
   #reopened = 0;
   #reopening: Promise<void> | undefined;
@@ -57,7 +57,7 @@ export class LevelDatabase implements Database {
     this.#path = path;
     this.#level = level;
     this.#options = options;
-    this.lostFiles = fileWatch(path, () => this.#liveTables());
+    this.sizeBytes = fileWatch(path, () => this.#liveTables());
   }
 
   /** Expected errors: `StorageError`. */

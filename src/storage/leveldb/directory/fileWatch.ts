@@ -1,57 +1,75 @@
-import { readdir, stat } from 'node:fs/promises';
+import { opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { StorageError } from '../../StorageError.js';
 
 /** Of each, an open database always has one. */
 const NEEDED = { CURRENT: /^CURRENT$/, 'MANIFEST-*': /^MANIFEST-\d+$/, '*.log': /^\d+\.log$/ };
 const TABLE = /^\d+\.(?:ldb|sst)$/;
 
-interface Seen {
-  readonly names: readonly string[];
-  readonly manifest: string;
-}
+/** Sizes by name, in bytes. A file that LevelDB deletes meanwhile has 0. */
+type Files = ReadonlyMap<string, number>;
 
 /**
- * Finds files of an open database that somebody else has deleted: LevelDB goes on with those that it has open, and misses them at
- * the next start. Call the result now and then: it names what is gone for sure. `liveTables`: the numbers of the tables that
- * the database consists of at this moment; LevelDB needs some microseconds for each.
+ * Weighs the files of an open database, and finds those that somebody else has deleted: LevelDB goes on with those that it has
+ * open, and misses them at the next start. Call the result now and then; it returns bytes, `undefined` where they cannot be
+ * told. `liveTables`: the numbers of the tables that the database consists of at this moment; LevelDB needs some microseconds
+ * for each. Expected errors: `StorageError` (`corrupt`), which names what is gone for sure; the signal's abort reason.
  */
 export function fileWatch(path: string, liveTables: () => Promise<ReadonlySet<number>>) {
-  let before: Seen | undefined;
+  let before: Files | undefined;
   /** Tables have gone, and it is not known yet who deleted them. */
   let isSuspicious = false;
-  return async (): Promise<readonly string[]> => {
-    const seen = before;
-    before = await look(path);
-    // Of a directory that is gone, others tell.
-    if (seen === undefined || before === undefined) return [];
-    const { manifest, names } = before;
+
+  const lost = async (seen: Files, files: Files, signal: AbortSignal): Promise<readonly string[]> => {
     // A listing may miss a file that is just replaced; two do not.
     const none = Object.entries(NEEDED).find(
-      ([, kind]) => ![...seen.names, ...names].some((name) => kind.test(name)),
+      ([, kind]) => ![...seen.keys(), ...files.keys()].some((name) => kind.test(name)),
     );
     if (none !== undefined) return [none[0]];
-    const there = new Set(names);
-    isSuspicious ||= seen.names.some((name) => TABLE.test(name) && !there.has(name));
+    isSuspicious ||= [...seen.keys()].some((name) => TABLE.test(name) && !files.has(name));
     // LevelDB writes to its manifest before it deletes a table: while it does, there is no telling who deletes.
-    if (!isSuspicious || manifest !== seen.manifest) return [];
+    if (!isSuspicious || manifestOf(files) !== manifestOf(seen)) return [];
     isSuspicious = false;
     const earlier = await liveTables();
-    const numbers = new Set((await look(path))?.names.map((name) => parseInt(name, 10)) ?? earlier);
+    const now = await filesIn(path, signal);
+    const numbers = now ? new Set([...now.keys()].map((name) => parseInt(name, 10))) : earlier;
     const later = await liveTables();
     return [...earlier]
       .filter((number) => later.has(number) && !numbers.has(number))
       .map((number) => `${String(number).padStart(6, '0')}.ldb`);
   };
+
+  return async (signal: AbortSignal): Promise<number | undefined> => {
+    const seen = before;
+    const files = (before = await filesIn(path, signal));
+    // Of a directory that is gone, others tell.
+    const [first, ...others] = seen && files ? await lost(seen, files, signal) : [];
+    if (first !== undefined) {
+      const more = others.length === 0 ? '' : ` and ${others.length} more`;
+      throw new StorageError(
+        'corrupt',
+        `Files of the store in ${path} were deleted while it was in use: ${first}${more}. Find out what deletes files there (a clean-up of ` +
+          'logs, or of old files?), then run "verify", and "repair --yes" if it finds damage: what is lost is fetched again.',
+      );
+    }
+    return files && [...files.values()].reduce((sum, bytes) => sum + bytes, 0);
+  };
 }
 
-async function look(path: string): Promise<Seen | undefined> {
-  const names = await readdir(path).catch((): string[] => []);
-  if (!names.includes('LOCK')) return undefined;
-  const manifests = names
-    .filter((name) => NEEDED['MANIFEST-*'].test(name))
-    .map(async (name) => {
-      const { size } = (await stat(join(path, name)).catch(() => undefined)) ?? {};
-      return `${name} ${size}`;
-    });
-  return { names, manifest: (await Promise.all(manifests)).join() };
+/** Read one by one: the threads that do it also write the store. `undefined`: there is no database. */
+async function filesIn(path: string, signal: AbortSignal): Promise<Files | undefined> {
+  const files = new Map<string, number>();
+  try {
+    for await (const { name } of await opendir(path)) {
+      signal.throwIfAborted();
+      files.set(name, (await stat(join(path, name)).catch(() => undefined))?.size ?? 0);
+    }
+  } catch {
+    signal.throwIfAborted();
+  }
+  return files.has('LOCK') ? files : undefined;
+}
+
+function manifestOf(files: Files): string {
+  return [...files].filter(([name]) => NEEDED['MANIFEST-*'].test(name)).join();
 }
