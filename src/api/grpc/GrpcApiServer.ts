@@ -121,7 +121,7 @@ export class GrpcApiServer extends ListeningServer {
   /** Ends a stream from our side. One whose caller takes not even that is cut with its connection. */
   endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: CallRefusal): void {
     if (call.cancelled) return;
-    call.once('cancelled', this.accepted.expectEnd(call.getPeer()));
+    this.accepted.ended(call.metadata);
     if (end.code === status.OK) call.end(end.metadata);
     else call.emit('error', end);
   }
