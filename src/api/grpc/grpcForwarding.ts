@@ -5,7 +5,6 @@ import { AbortError, childOf, isAbort, unlessAborted, type Clock } from '../../r
 import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
 import { whenTaken } from '../feed/following.js';
 import { forwardCounter, type ForwardedOutcome, type ForwardMetrics } from '../limits/counters.js';
-import type { Held } from '../limits/heldBytes.js';
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
@@ -103,9 +102,9 @@ export function grpcForwarding(
         if (own === undefined) begin();
       },
       onMessage: (given) => {
-        let holding: Held | undefined;
+        let letGo: (() => void) | undefined;
         try {
-          holding = server.hold(given.length);
+          letGo = server.hold(given.length);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;
           giveUp('busy', error);
@@ -117,7 +116,7 @@ export function grpcForwarding(
           : undefined;
         const release = (): void => {
           late?.cancel();
-          holding?.release();
+          letGo?.();
         };
         if (signal.aborted) release();
         else signal.addEventListener('abort', release, { once: true });
