@@ -105,7 +105,8 @@ export class GrpcApiServer extends ListeningServer {
   override async stop(): Promise<void> {
     this.forwarding?.close();
     const closed = new Promise<void>((resolve) => this.accepted.server.close(() => resolve()));
-    this.accepted.destroyWhenEnded();
+    // Without waiting for the peers to hang up.
+    for (const { socket } of this.accepted.all()) socket.once('finish', () => socket.destroy());
     // Its callback is useless: on Node.js 24 it comes while calls are still in progress.
     this.#grpc.tryShutdown(() => undefined);
     await closed;
@@ -113,7 +114,7 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   override async cut(): Promise<void> {
-    this.accepted.refuseAll(stopping());
+    for (const { calls } of this.accepted.all()) for (const { refuse } of [...calls]) refuse?.(stopping());
     // Let the final statuses leave first.
     await sleep(this.#clock, 0);
   }

@@ -86,16 +86,6 @@ export class GrpcConnections extends Connections<GrpcConnection> {
     if (call !== undefined) Object.assign(call, ENDED);
   }
 
-  /** Ends every call that has a limit. */
-  refuseAll(error: ApiError): void {
-    for (const { calls } of this.all()) for (const { refuse } of [...calls]) refuse?.(error);
-  }
-
-  /** Cuts each connection as soon as our side has ended, without waiting for the peer to hang up. */
-  destroyWhenEnded(): void {
-    for (const { socket } of this.all()) socket.once('finish', () => socket.destroy());
-  }
-
   override recordOf(connection: Connection): GrpcConnection {
     const look = { readBytes: 0, writtenBytes: 0, mayReadBytes: MAX_UNCALLED_BYTES };
     return {
