@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Server as TcpServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { Server, ServerCredentials, status, type ServerWritableStream } from '@grpc/grpc-js';
+import { Server, ServerCredentials, status } from '@grpc/grpc-js';
+import type { ServerWritableStream, StatusObject } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep, type Clock } from '../../runtime/index.js';
@@ -17,7 +18,7 @@ import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES, type GrpcForwarding } from
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
 import { healthService } from './health.js';
-import { refusalOf, type CallRefusal } from './refusals.js';
+import { refusalOf } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
 
 /** Concurrent calls per connection; further ones wait with the caller. */
@@ -120,7 +121,7 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   /** Ends a stream from our side. One whose caller takes not even that is cut with its connection. */
-  endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: CallRefusal): void {
+  endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: StatusObject): void {
     if (call.cancelled) return;
     this.accepted.ended(call.metadata);
     if (end.code === status.OK) call.end(end.metadata);
@@ -128,7 +129,7 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   /** The status for an error that a call threw. */
-  refusalFor(error: unknown): CallRefusal {
+  refusalFor(error: unknown): StatusObject {
     return refusalOf(this.explain(error));
   }
 }

@@ -1,5 +1,5 @@
-import { Metadata, status } from '@grpc/grpc-js';
-import type { sendUnaryData, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
+import { Metadata, status, type sendUnaryData, type StatusObject } from '@grpc/grpc-js';
+import type { ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../access/index.js';
 import { AbortError, childOf, isAbort, unlessAborted, type Clock } from '../../runtime/index.js';
 import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
@@ -10,7 +10,7 @@ import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
-import { refusalOf, type CallRefusal } from './refusals.js';
+import { refusalOf } from './refusals.js';
 
 /** Limit of a forwarded request, as on access nodes. The largest transaction has 1.5 MB. */
 export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;
@@ -42,7 +42,7 @@ interface ForwardedCall {
   readonly signal: AbortSignal;
   /** `onTaken` is called when the message has left, but not if the call is over first. */
   readonly send: (message: Buffer, onTaken: () => void) => void;
-  readonly end: (end: CallRefusal) => void;
+  readonly end: (end: StatusObject) => void;
 }
 
 /** True for calls with more than one response message. */
