@@ -1,7 +1,5 @@
 import { IDENTIFIER_BYTES, identifyTransactions, toIdentifier } from '../../flow/index.js';
-import type { FinalizedBlock } from '../../flow/index.js';
-import { BlockHasher, committeesIn, preimagesOf, readHeader, readParts } from '../../proof/index.js';
-import type { BlockPreimages, StoredHeader } from '../../proof/index.js';
+import { BlockHasher, committeesIn, preimagesOf, readParts, type BlockPreimages } from '../../proof/index.js';
 import type { CommitteeEvidence, StoredCollection } from '../../storage/index.js';
 import { hex } from '../json.js';
 import * as T from '../Schema.js';
@@ -69,13 +67,22 @@ export async function proofDocument(
     );
   const chainId = reader.meta()?.chainId ?? '';
   const hasher = new BlockHasher();
-  const read = async (height: number) => preimages((await view.block(height)).block, chainId, hasher);
+  const linkAt: LinkAt = async (height) => {
+    const { encoded, proof } = (await view.block(height)).block;
+    return proof && preimagesOf(encoded, proof, chainId, hasher);
+  };
+  const needed = async (height: number): Promise<BlockPreimages> => {
+    const link = await linkAt(height);
+    if (link !== undefined) return link;
+    const message = `block ${height} was taken on the word of the nodes: it has no proof`;
+    throw new ApiError(409, 'unproven', message);
+  };
   // The last one first: it is the one that may not be there.
-  const last = await read(to);
-  const first = to === from ? last : await read(from);
-  const end = asked.to === '' ? await certifiedEnd(from, { hasher, reader, view }) : undefined;
+  const last = await needed(to);
+  const first = to === from ? last : await needed(from);
+  const end = asked.to === '' ? await certifiedEnd(from, reader, view, linkAt) : undefined;
   const headers = [first.header];
-  for (let height = from + 1; height < to; height++) headers.push((await read(height)).header);
+  for (let height = from + 1; height < to; height++) headers.push((await needed(height)).header);
   if (to > from) headers.push(last.header);
   return {
     version: VERSION,
@@ -103,45 +110,19 @@ function collectionProof({ place, encoded }: StoredCollection) {
   return { from: place.height, collection: identifyTransactions(encoded).map(({ id }) => id) };
 }
 
-function preimages(
-  { encoded, proof, height }: FinalizedBlock,
-  chainId: string,
-  hasher: BlockHasher,
-): BlockPreimages {
-  if (proof !== undefined) return preimagesOf(encoded, proof, chainId, hasher);
-  throw new ApiError(409, 'unproven', `block ${height} was taken on the word of the nodes: it has no proof`);
-}
-
-interface Link {
-  readonly stored: StoredHeader;
-  readonly header: Buffer;
-  readonly roots: Buffer;
-}
-
-/** Headers whose last three prove the first final, once who signs in the view is known. */
-interface FinalChain {
-  readonly links: readonly Link[];
-  readonly view: number;
-}
+/** A block and what its id is made of; `undefined` where no proof is stored. */
+type LinkAt = (height: number) => Promise<BlockPreimages | undefined>;
 
 /**
  * How a document for the block at `from` ends by a certificate: its headers, and the way from the anchor to who signed it.
  * `undefined` where the anchor is not below the block, or the store does not hold what shows the block final. Expected
  * errors: ApiError, StorageError, WireError.
  */
-async function certifiedEnd(
-  from: number,
-  {
-    hasher,
-    reader,
-    view,
-  }: { readonly hasher: BlockHasher; readonly reader: ReadableIndex; readonly view: IndexView },
-) {
+async function certifiedEnd(from: number, reader: ReadableIndex, view: IndexView, linkAt: LinkAt) {
   const covered = rangeWith(from, view.range);
-  const { chainId, sporks = [] } = reader.meta() ?? {};
-  if (covered === undefined || chainId === undefined) return undefined;
+  if (covered === undefined) return undefined;
   // Nothing is signed across sporks.
-  const roots = sporks.map(({ rootHeight }) => rootHeight);
+  const roots = (reader.meta()?.sporks ?? []).map(({ rootHeight }) => rootHeight);
   const lowest = Math.max(covered.from, ...roots.filter((root) => root <= from));
   const proven = view.range.proven;
   const highest = Math.min(
@@ -150,16 +131,11 @@ async function certifiedEnd(
     proven === undefined ? covered.to : proven.to + 2,
   );
 
-  const read = async (height: number): Promise<Link | undefined> => {
-    const { encoded, proof } = (await view.block(height)).block;
-    if (proof === undefined) return undefined;
-    const stored = readHeader(encoded, proof, chainId, hasher);
-    return { stored, ...preimagesOf(encoded, proof, chainId, hasher) };
-  };
-  const finalFrom = async (height: number): Promise<FinalChain | undefined> => {
-    const links: Link[] = [];
+  /** Blocks of which the last three prove the first final, once who signs in the view is known. */
+  const finalFrom = async (height: number) => {
+    const links: BlockPreimages[] = [];
     for (let next = height; next <= Math.min(highest, height + MAX_PROOF_HEADERS - 1); next++) {
-      const link = await read(next);
+      const link = await linkAt(next);
       if (link === undefined) return undefined;
       links.push(link);
       const [block, child] = links.slice(-3).map(({ stored }) => stored.view);
@@ -168,7 +144,7 @@ async function certifiedEnd(
     }
     return undefined;
   };
-  const stepAt = (evidence: CommitteeEvidence, links: readonly Link[]) => {
+  const stepAt = (evidence: CommitteeEvidence, links: readonly BlockPreimages[]) => {
     const [block] = links;
     if (block?.stored.id !== evidence.id || block.roots.length !== ROOTS_BYTES) return undefined;
     const state = readParts(evidence, toIdentifier(block.stored.protocolStateId));
@@ -184,7 +160,7 @@ async function certifiedEnd(
 
   const evidence = (await reader.evidence()).filter(({ height }) => height >= lowest && height <= highest);
   const anchor = evidence.findLast(({ height, isAnchor }) => isAnchor && height < from);
-  const first = anchor && (await read(anchor.height));
+  const first = anchor && (await linkAt(anchor.height));
   let last = first && stepAt(anchor, [first]);
   const end = last && (await finalFrom(from));
   if (anchor === undefined || last === undefined || end === undefined) return undefined;

@@ -1,7 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Server as TcpServer, type Socket } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { Server, ServerCredentials, status, type ServerWritableStream } from '@grpc/grpc-js';
+import { Server, ServerCredentials, status } from '@grpc/grpc-js';
+import type { ServerWritableStream, StatusObject } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep, type Clock } from '../../runtime/index.js';
@@ -17,7 +18,7 @@ import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES, type GrpcForwarding } from
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
 import { GrpcConnections } from './GrpcConnections.js';
 import { healthService } from './health.js';
-import { refusalOf, type CallRefusal } from './refusals.js';
+import { refusalOf } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
 
 /** Concurrent calls per connection; further ones wait with the caller. */
@@ -105,7 +106,8 @@ export class GrpcApiServer extends ListeningServer {
   override async stop(): Promise<void> {
     this.forwarding?.close();
     const closed = new Promise<void>((resolve) => this.accepted.server.close(() => resolve()));
-    this.accepted.destroyWhenEnded();
+    // Without waiting for the peers to hang up.
+    for (const { socket } of this.accepted.all()) socket.once('finish', () => socket.destroy());
     // Its callback is useless: on Node.js 24 it comes while calls are still in progress.
     this.#grpc.tryShutdown(() => undefined);
     await closed;
@@ -113,21 +115,21 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   override async cut(): Promise<void> {
-    this.accepted.refuseAll(stopping());
+    for (const { calls } of this.accepted.all()) for (const { refuse } of [...calls]) refuse?.(stopping());
     // Let the final statuses leave first.
     await sleep(this.#clock, 0);
   }
 
   /** Ends a stream from our side. One whose caller takes not even that is cut with its connection. */
-  endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: CallRefusal): void {
+  endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: StatusObject): void {
     if (call.cancelled) return;
-    call.once('cancelled', this.accepted.expectEnd(call.getPeer()));
+    this.accepted.ended(call.metadata);
     if (end.code === status.OK) call.end(end.metadata);
     else call.emit('error', end);
   }
 
   /** The status for an error that a call threw. */
-  refusalFor(error: unknown): CallRefusal {
+  refusalFor(error: unknown): StatusObject {
     return refusalOf(this.explain(error));
   }
 }

@@ -1,16 +1,18 @@
 import { Connections, type Connection, type Peer } from '../server/Connections.js';
 import { ApiError } from '../view/ApiError.js';
 
-/** From the first byte of a call to the last of its response. Then the call is ended; at the next look, its connection is cut. */
+/** From the first byte of a call to the last of its response: then the call is ended. */
 const CALL_LIMIT_MS = 120_000;
+/** For the caller to take that, or the end of a stream: then its connection is cut. */
+const END_LIMIT_MS = 10_000;
 /**
  * When all connections are taken and have calls, one that was silent this long is dropped for a new one: its caller may have
  * left without a trace.
  */
 const SILENT_MS = 5_000;
-/** Interval of the traffic check. */
+/** Interval of the check. */
 const CHECK_EVERY_MS = 1_000;
-/** Every so many checks, calls are checked too, and traffic counts from there. */
+/** Every so many checks, traffic counts from there. */
 const CHECKS_PER_LOOK = 10;
 /**
  * What a connection may send between two looks without a call: some 4,000 pings, where a well-behaved client sends one.
@@ -24,30 +26,24 @@ const MAX_CALL_BYTES = 128 * 1024;
  */
 const MAX_BYTES_PER_BYTE_SENT = 0.25;
 
-/** How a call is watched. */
-export interface Watched {
-  /** Ends it from our side when it is overdue. Absent: it has no time limit. */
-  readonly refuse: ((error: ApiError) => void) | undefined;
+interface OpenCall {
+  /** Ends it from our side. Absent: it has no time limit, or we have ended it. */
+  refuse: ((error: ApiError) => void) | undefined;
   /** How much larger its request may be than that of other calls. */
   readonly extraBytes: number;
+  /** Checks until it is refused, or its connection cut: there are none while the process stands still. */
+  checksLeft: number;
 }
 
-interface OpenCall extends Watched {
-  /** The connection's checks when it began: there are none while the process stands still. */
-  readonly startedAtCheck: number;
-  isRefused: boolean;
-}
+/** What becomes of a call that we end. */
+const ENDED = { refuse: undefined, checksLeft: END_LIMIT_MS / CHECK_EVERY_MS } as const;
 
 interface GrpcConnection extends Connection {
   /** Oldest first; bounded by the streams of a connection. */
   readonly calls: Set<OpenCall>;
-  /** Streams that we have ended and that are not over yet. */
-  readonly ending: Set<{ isSeen: boolean }>;
   checks: number;
-  /** What the calls since the last look may have sent. */
-  callBytes: number;
-  bytesReadAtLook: number;
-  bytesWrittenAtLook: number;
+  /** Bytes read and written until the last look, and what may be read from there until the next. */
+  look: { readonly readBytes: number; readonly writtenBytes: number; mayReadBytes: number };
   /** Bytes read and written, and when a check last saw them grow. */
   movedBytes: number;
   movedAtMs: number;
@@ -63,13 +59,20 @@ interface GrpcConnection extends Connection {
  */
 export class GrpcConnections extends Connections<GrpcConnection> {
   override readonly lookEveryMs = CHECK_EVERY_MS;
+  /** By the metadata of their requests. */
+  readonly #calls = new WeakMap<WeakKey, OpenCall>();
 
-  /** A call has begun. Returns a function to call when it is over: its response taken, refused, or abandoned. */
-  begin(peer: Peer, { extraBytes, refuse }: Watched): () => void {
+  /**
+   * The call of these metadata has begun. Returns a function to call when it is over: its response taken, refused, or
+   * abandoned.
+   */
+  begin(peer: Peer, metadata: WeakKey, watched: Omit<OpenCall, 'checksLeft'>): () => void {
     const connection = this.of(peer);
     if (connection === undefined) return () => undefined;
-    const call = { refuse, extraBytes, startedAtCheck: connection.checks, isRefused: false };
-    connection.callBytes += MAX_CALL_BYTES + extraBytes;
+    const checksLeft = watched.refuse === undefined ? Infinity : CALL_LIMIT_MS / CHECK_EVERY_MS;
+    const call = { ...watched, checksLeft };
+    this.#calls.set(metadata, call);
+    connection.look.mayReadBytes += MAX_CALL_BYTES + call.extraBytes;
     connection.calls.add(call);
     const over = this.begun(connection);
     return () => {
@@ -77,87 +80,60 @@ export class GrpcConnections extends Connections<GrpcConnection> {
     };
   }
 
-  /**
-   * We have ended a stream of this peer (`address:port`). Returns a function to call when it is over; if that takes longer than from one look
-   * to the next, the connection is cut.
-   */
-  expectEnd(peer: string): () => void {
-    const end = { isSeen: false };
-    const connection = this.of(peer);
-    connection?.ending.add(end);
-    return () => connection?.ending.delete(end);
-  }
-
-  /** Ends every call that has a limit. */
-  refuseAll(error: ApiError): void {
-    for (const { calls } of this.all()) for (const { refuse } of [...calls]) refuse?.(error);
-  }
-
-  /** Cuts each connection as soon as our side has ended, without waiting for the peer to hang up. */
-  destroyWhenEnded(): void {
-    for (const { socket } of this.all()) socket.once('finish', () => socket.destroy());
+  /** We have ended a call. If it is not over in END_LIMIT_MS, its connection is cut. */
+  ended(metadata: WeakKey): void {
+    const call = this.#calls.get(metadata);
+    if (call !== undefined) Object.assign(call, ENDED);
   }
 
   override recordOf(connection: Connection): GrpcConnection {
+    const look = { readBytes: 0, writtenBytes: 0, mayReadBytes: MAX_UNCALLED_BYTES };
     return {
       ...connection,
       calls: new Set(),
-      ending: new Set(),
       checks: 0,
-      callBytes: 0,
-      bytesReadAtLook: 0,
-      bytesWrittenAtLook: 0,
+      look,
       movedBytes: 0,
       movedAtMs: this.clock.monotonic(),
     };
   }
 
-  /** For a call too many: cuts the connection with calls that has been silent longest. False where none has been for long. */
+  /** For a call too many: cuts a connection with calls. False where none has been silent for long. */
   makeRoomForCall(): boolean {
-    const silent = this.mostSilent(this.all().filter(({ calls }) => calls.size > 0));
+    const silent = this.mostSilent();
     if (silent !== undefined) this.cut(silent, 'make_room');
     return silent !== undefined;
   }
 
-  override mostSilent(connections = this.all()): GrpcConnection | undefined {
+  override mostSilent(): GrpcConnection | undefined {
     const nowMs = this.clock.monotonic();
-    let mostSilent: GrpcConnection | undefined;
-    for (const connection of connections) {
-      noteMovement(connection, nowMs);
-      const { movedAtMs } = connection;
-      if (movedAtMs <= nowMs - SILENT_MS && movedAtMs < (mostSilent?.movedAtMs ?? nowMs))
-        mostSilent = connection;
-    }
-    return mostSilent;
+    const calling = this.all().filter(({ calls }) => calls.size > 0);
+    for (const connection of calling) noteMovement(connection, nowMs);
+    const silent = calling.filter(({ movedAtMs }) => nowMs - movedAtMs >= SILENT_MS);
+    return silent.sort((one, other) => one.movedAtMs - other.movedAtMs)[0];
   }
 
   override look(connection: GrpcConnection, nowMs: number): void {
+    const { calls, socket } = connection;
     noteMovement(connection, nowMs);
+    let mayReadBytes = MAX_UNCALLED_BYTES;
+    for (const call of [...calls]) {
+      const { refuse } = call;
+      call.checksLeft -= 1;
+      if (call.checksLeft === 0) {
+        if (refuse === undefined) {
+          this.cut(connection, 'overdue');
+          return;
+        }
+        Object.assign(call, ENDED);
+        refuse(overdue());
+      }
+      mayReadBytes += MAX_CALL_BYTES + (call.refuse === undefined ? 0 : call.extraBytes);
+    }
     connection.checks += 1;
     if (isTalkative(connection)) this.cut(connection, 'talkative');
-    else if (connection.checks % CHECKS_PER_LOOK === 0) this.#lookAtCalls(connection);
-  }
-
-  #lookAtCalls(connection: GrpcConnection): void {
-    const { socket, calls, ending } = connection;
-    const [firstEnded] = ending;
-    if (firstEnded?.isSeen === true || [...calls].some(({ isRefused }) => isRefused)) {
-      this.cut(connection, 'overdue');
-      return;
-    }
-    for (const call of [...calls]) {
-      const checks = connection.checks - call.startedAtCheck;
-      if (call.refuse === undefined || checks * CHECK_EVERY_MS < CALL_LIMIT_MS) continue;
-      call.isRefused = true;
-      call.refuse(overdue());
-    }
-    for (const end of ending) end.isSeen = true;
-    connection.callBytes = 0;
-    for (const { refuse, extraBytes } of calls) {
-      connection.callBytes += MAX_CALL_BYTES + (refuse === undefined ? 0 : extraBytes);
-    }
-    connection.bytesReadAtLook = socket.bytesRead;
-    connection.bytesWrittenAtLook = socket.bytesWritten;
+    else if (connection.checks % CHECKS_PER_LOOK === 0)
+      connection.look = { readBytes: socket.bytesRead, writtenBytes: socket.bytesWritten, mayReadBytes };
   }
 }
 
@@ -169,11 +145,10 @@ function noteMovement(connection: GrpcConnection, nowMs: number): void {
 }
 
 /** True for a connection that has sent more since the last look than its calls account for. */
-function isTalkative({ socket, callBytes, bytesReadAtLook, bytesWrittenAtLook }: GrpcConnection): boolean {
-  const readBytes = socket.bytesRead - bytesReadAtLook;
-  const sentBytes = socket.bytesWritten - bytesWrittenAtLook;
-  const credit = Math.max(0, sentBytes - readBytes) * MAX_BYTES_PER_BYTE_SENT;
-  return readBytes > MAX_UNCALLED_BYTES + callBytes + credit;
+function isTalkative({ look, socket }: GrpcConnection): boolean {
+  const readBytes = socket.bytesRead - look.readBytes;
+  const sentBytes = socket.bytesWritten - look.writtenBytes;
+  return readBytes > look.mayReadBytes + Math.max(0, sentBytes - readBytes) * MAX_BYTES_PER_BYTE_SENT;
 }
 
 function overdue(): ApiError {

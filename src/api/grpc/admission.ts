@@ -53,7 +53,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
               refuse(unauthorized);
               return;
             }
-            const isOver = accepted.begin(peer, {
+            const isOver = accepted.begin(peer, metadata, {
               refuse: isLasting ? undefined : refuse,
               extraBytes: isForwarded ? MAX_FORWARDED_REQUEST_BYTES : 0,
             });

@@ -1,17 +1,16 @@
-import { Metadata, status } from '@grpc/grpc-js';
-import type { sendUnaryData, ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
+import { Metadata, status, type sendUnaryData, type StatusObject } from '@grpc/grpc-js';
+import type { ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../access/index.js';
 import { AbortError, childOf, isAbort, unlessAborted, type Clock } from '../../runtime/index.js';
 import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
 import { whenTaken } from '../feed/following.js';
 import { forwardCounter, type ForwardedOutcome, type ForwardMetrics } from '../limits/counters.js';
-import type { Held } from '../limits/heldBytes.js';
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
 import { places } from '../limits/places.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';
-import { refusalOf, type CallRefusal } from './refusals.js';
+import { refusalOf } from './refusals.js';
 
 /** Limit of a forwarded request, as on access nodes. The largest transaction has 1.5 MB. */
 export const MAX_FORWARDED_REQUEST_BYTES = 4 * 1024 * 1024;
@@ -43,7 +42,7 @@ interface ForwardedCall {
   readonly signal: AbortSignal;
   /** `onTaken` is called when the message has left, but not if the call is over first. */
   readonly send: (message: Buffer, onTaken: () => void) => void;
-  readonly end: (end: CallRefusal) => void;
+  readonly end: (end: StatusObject) => void;
 }
 
 /** True for calls with more than one response message. */
@@ -103,9 +102,9 @@ export function grpcForwarding(
         if (own === undefined) begin();
       },
       onMessage: (given) => {
-        let holding: Held | undefined;
+        let letGo: (() => void) | undefined;
         try {
-          holding = server.hold(given.length);
+          letGo = server.hold(given.length);
         } catch (error) {
           if (!(error instanceof ApiError)) throw error;
           giveUp('busy', error);
@@ -117,7 +116,7 @@ export function grpcForwarding(
           : undefined;
         const release = (): void => {
           late?.cancel();
-          holding?.release();
+          letGo?.();
         };
         if (signal.aborted) release();
         else signal.addEventListener('abort', release, { once: true });

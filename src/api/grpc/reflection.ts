@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { status } from '@grpc/grpc-js';
+import { status, type StatusObject } from '@grpc/grpc-js';
 import { WireWriter } from '../../flow/index.js';
 import { packageRoot, quoted } from '../../runtime/index.js';
 import { busy } from '../view/ApiError.js';
 import { fieldsOf, type DuplexCall, type ServedCall } from './calls/calls.js';
-import type { CallRefusal } from './refusals.js';
 
 const MAX_MESSAGES = 1_000;
 
@@ -35,7 +34,7 @@ interface DescribedFile {
  * first request. `explain`: the status for what was thrown.
  */
 export function reflection(
-  explain: (error: unknown) => CallRefusal,
+  explain: (error: unknown) => StatusObject,
 ): readonly (readonly [path: string, call: ServedCall])[] {
   const text = readFileSync(join(packageRoot, 'dist', 'descriptors.json'), 'utf8');
   let files: DescribedFiles | undefined;

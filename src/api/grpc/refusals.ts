@@ -1,13 +1,6 @@
 import { lastReadable } from '../view/indexedRange.js';
-import { Metadata, status } from '@grpc/grpc-js';
+import { Metadata, status, type StatusObject } from '@grpc/grpc-js';
 import type { ApiError, ApiErrorReason } from '../view/ApiError.js';
-
-/** How a call ends other than with a response, in the form that grpc-js takes. */
-export interface CallRefusal {
-  readonly code: status;
-  readonly details: string;
-  readonly metadata: Metadata;
-}
 
 /** By HTTP status, what a refusal is in gRPC, unless its reason says otherwise. */
 const codes: Readonly<Record<number, status>> = {
@@ -33,7 +26,7 @@ const codesOfReasons: Partial<Readonly<Record<ApiErrorReason, status>>> = {
  * `reason` and, where the response depends on them and they are known, `first-indexed`, `latest-indexed`, `head` and
  * `coverage` (the indexed ranges, such as `10-20,30-40`).
  */
-export function refusalOf(error: ApiError): CallRefusal {
+export function refusalOf(error: ApiError): StatusObject {
   const { coverage, reason, message, range } = error;
   const metadata = new Metadata();
   metadata.set('reason', reason);

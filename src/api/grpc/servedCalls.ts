@@ -4,7 +4,6 @@ import type { handleServerStreamingCall, handleUnaryCall } from '@grpc/grpc-js';
 import { packageRoot } from '../../runtime/index.js';
 import { whenTaken } from '../feed/following.js';
 import type { Cost } from '../guard/TokenGuard.js';
-import type { Held } from '../limits/heldBytes.js';
 import { ApiError } from '../view/ApiError.js';
 import { accessCalls } from './calls/accessCalls.js';
 import { fieldsOf } from './calls/calls.js';
@@ -81,9 +80,9 @@ function unary(respond: UnaryCall, cost: Cost, server: GrpcApiServer): ServedCal
     void server.run(async () => {
       try {
         const message = await respond(fieldsOf(call.request));
-        const holding = server.hold(message.length);
-        if (call.cancelled) holding?.release();
-        else if (holding !== undefined) call.once('cancelled', holding.release);
+        const letGo = server.hold(message.length);
+        if (call.cancelled) letGo?.();
+        else if (letGo !== undefined) call.once('cancelled', letGo);
         callback(null, message);
       } catch (error) {
         const { forwarding } = server;
@@ -98,15 +97,15 @@ function unary(respond: UnaryCall, cost: Cost, server: GrpcApiServer): ServedCal
 /** Responses one after another. Where a stream may begin only the index decides; but some streams only a node has. */
 function stream(begin: StreamCall, cost: Cost, server: GrpcApiServer): ServedCall {
   const handler: handleServerStreamingCall<Buffer, Buffer> = (call) => {
-    let holding: Held | undefined;
-    call.once('cancelled', () => holding?.release());
+    let letGo: (() => void) | undefined;
+    call.once('cancelled', () => letGo?.());
     const sink = {
       send: (message: Buffer, onTaken: () => void): void => {
         // Nobody would be told that it was taken.
         if (call.cancelled) return;
-        holding = server.hold(message.length);
+        letGo = server.hold(message.length);
         const taken = whenTaken(() => {
-          holding?.release();
+          letGo?.();
           onTaken();
         });
         call.write(message, taken);

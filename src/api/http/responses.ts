@@ -70,14 +70,17 @@ export function responseWriter(hold: HoldBytes) {
       reply.code(304).header('etag', etag).send();
       return undefined;
     }
-    const held = hold(text.length);
-    if (held !== undefined) reply.raw.once('close', held.release);
-    if (socket.destroyed) held?.release();
+    let release = hold(text.length);
     const compressed = await compress(text, headers['accept-encoding']);
+    if (compressed !== undefined) {
+      release?.();
+      release = hold(compressed.length);
+    }
+    if (release !== undefined) reply.raw.once('close', release);
+    if (socket.destroyed) release?.();
     reply.code(status).header('content-type', contentType ?? JSON_TYPE);
     if (tag !== undefined) reply.header('etag', `"${tag}${compressed === undefined ? '' : GZIP_SUFFIX}"`);
     if (compressed === undefined) return text;
-    held?.resize(compressed.length);
     reply.header('content-encoding', 'gzip');
     return compressed;
   };

@@ -130,8 +130,8 @@ export abstract class Connections<C extends Connection = Connection> {
     return [...this.#byPeer.values()];
   }
 
-  of(peer: Peer | string): C | undefined {
-    return this.#byPeer.get(typeof peer === 'string' ? peer : nameOf(peer));
+  of(peer: Peer): C | undefined {
+    return this.#byPeer.get(nameOf(peer));
   }
 
   /** A request has begun. Returns a function to call once, when it is over. */

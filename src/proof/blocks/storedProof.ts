@@ -74,6 +74,7 @@ export function preimagesOf(...of: StoredBlock) {
   hasher.headerId(headerFormOf(stored.form), header);
   const form = payloadFormOf(stored.form);
   return {
+    stored,
     /** RLP whose SHA3-256 is the block's id. */
     header: hasher.preimage(),
     /** For each guarantee RLP whose SHA3-256 is its id; before P8 the id itself, which is that of the collection. */
