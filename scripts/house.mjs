@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_152,
   'src/storage': 11_557,
   'src/main.ts': 252,
-  test: 59_926,
+  test: 59_947,
 };
 
 const packageHomes = {

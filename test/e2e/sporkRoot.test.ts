@@ -1,8 +1,10 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { expect, it } from 'vitest';
+import { consecutiveSporks } from '../../src/devnet/index.js';
+import { lastingPort } from '../support/lastingPort.js';
 import { programPath, scratchDirectory, startProgram, type Program } from '../support/program.js';
-import { devnetForTest, indexedHere, listening, startArguments } from '../support/runningDaemon.js';
+import { daemonOn, devnetForTest, indexedHere, listening, startArguments } from '../support/runningDaemon.js';
 
 const ROOT = 100;
 const HEAD = ROOT + 20;
@@ -48,6 +50,20 @@ it('a chain with another root than the spork table names is refused, and the rig
       expect(refused.stderr).toContain(other);
     }),
   );
+});
+
+it('a node that moves to a spork of which there is only the root fails no proof', async () => {
+  const common = { hashedIds: true, certificatesEvery: 1, paused: true };
+  const [ended, next] = consecutiveSporks({ ends: [{ lastHeight: 20 }], common });
+  const port = await lastingPort();
+  const before = await devnetForTest({ ...ended, port });
+  const daemon = await daemonOn(before, '--start-height', 'root');
+  await daemon.scrapeUntil((metrics) => metrics.value('proven_height') === 18);
+  await before.kill();
+  await devnetForTest({ ...next, port, startHead: 21 });
+  const { proof } = await daemon.statusUntil((status) => status.proof.anchor?.height === 21);
+  expect(proof).toMatchObject({ anchor: { kind: 'first_use' }, reason: null });
+  expect(daemon.program.stdout).not.toContain('a certificate of the chain is invalid');
 });
 
 it('a question about a height of an earlier spork dials nobody', async () => {

@@ -161,16 +161,16 @@ function openProver(
       heightOf: async (id) => (await unlessDamaged(() => store.blockById(id)))?.block.height,
       blockAt: async (at) => {
         const block = await soundBlock(store, at);
-        if (block === undefined) return undefined;
-        const { encoded, id, proof } = block;
-        return { id, header: proof && readHeader(encoded, proof, chainId, hasher) };
+        const { encoded, id, proof } = block ?? {};
+        return id && { id, header: encoded && proof && readHeader(encoded, proof, chainId, hasher) };
       },
       range: () => {
         const meta = store.meta();
         if (meta === undefined || store.shared?.isLeading() === false) return undefined;
         const to = store.latestIndexedHeight();
         const roots = meta.sporks.map(({ rootHeight }) => rootHeight).filter((root) => root <= to);
-        return { from: Math.max(meta.firstHeight, ...roots), to };
+        // A node that moves to a spork may give its root before it names it: it is stored with the next block only.
+        return { from: Math.max(meta.firstHeight, network.sporkAt(to)?.rootHeight ?? 0, ...roots), to };
       },
     },
   );

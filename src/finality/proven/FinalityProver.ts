@@ -259,12 +259,12 @@ export class FinalityProver {
    */
   async #refuseNewSpork(height: number): Promise<void> {
     const lowest = Math.max(this.#proven?.height ?? this.#from, height - SPARSE_HEIGHTS);
-    for (let at = height - 1; at > lowest && this.#failed === undefined; at--) {
+    for (let at = height; at > lowest && this.#failed === undefined; at--) {
       if ((await this.#header(at)).parentVoterSigData.length > 0) continue;
       const nowMs = this.#deps.clock.monotonic();
       if (nowMs - (this.#unnamedSinceMs ??= nowMs) >= SPORK_NAMED_WITHIN_MS) return;
       this.#deps.askAgain();
-      throw new NotProvenError(`a spork begins at ${at}, which no node has named yet`);
+      throw new NotProvenError(`a spork begins at ${at}, which no node has named yet`, AGAIN_MS);
     }
   }
 
