@@ -30,7 +30,7 @@ const page = `# Configuration
 Every key can be given in four ways. The later one wins: default, \`--config FILE\` (JSON, dots become nesting),
 environment variable, flag. Unknown keys, variables and flags are errors, and so are values that do not fit: the message says what is
 allowed. \`flow-collection-indexer config print\` shows what is in force and where each value came from;
-\`flow-collection-indexer config check\` only validates.
+\`flow-collection-indexer config check\` only validates, certificates and other named files included.
 
 Keys marked **Reloadable** also change while the daemon runs: change the file, then send SIGHUP ([operations.md](operations.md#changing-settings-while-it-runs)).
 

@@ -151,7 +151,7 @@ const configuration = [
     ),
     '.PP',
     text(
-      '`config print` shows what is in force and where each value came from; `config check` only validates.',
+      '`config print` shows what is in force and where each value came from; `config check` only validates, certificates and other named files included.',
     ),
     example(
       '{',

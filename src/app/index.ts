@@ -1,4 +1,4 @@
-export { runDaemon } from './runDaemon.js';
+export { checkSecretFiles, runDaemon } from './runDaemon.js';
 export { mayReadRecord, readDaemonRecord } from './lifecycle/daemonRecord.js';
 export type { DaemonRecord, OwnAccess } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';

@@ -2,6 +2,7 @@ import { join, resolve } from 'node:path';
 import { redirectLibraryLogs, type NodeMetadata, type OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
+import { silentLogger } from '../observability/index.js';
 import type { TerminalStream } from '../observability/index.js';
 import { CertificateThread } from '../proof/index.js';
 import { hasSoundHttp2 } from '../api/index.js';
@@ -129,6 +130,13 @@ export async function runDaemon(
   }
   logger.info({}, 'stopped');
   return 'done';
+}
+
+/** Reads certificates, tokens and metadata of nodes as a start does. Expected errors: those of `openSecretFiles`. */
+export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
+  const sporks = await readShippedSporks(config.network);
+  const metrics = createMetrics({ version: programVersion(), node: process.version });
+  await openSecretFiles(config, { clock: systemClock, logger: silentLogger, metrics, sporks });
 }
 
 /** Builds the daemon and runs it until it is to stop. The life cycle closes it. Expected errors: OperatorError; its abort reason. */

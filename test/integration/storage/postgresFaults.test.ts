@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { asAdmin, batchOf, countIn, fault, lockHeld, parts, plainChain } from '../../support/index.js';
 import { seededRandom, until, usePostgres } from '../../support/index.js';
-import { DatabaseFault, loadPostgres } from '../../../src/storage/index.js';
+import { DatabaseFault, loadPostgres, type IndexStore } from '../../../src/storage/index.js';
 import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
 import type { DatabaseRequest, ScriptedAnswer, TcpFaults } from '../../support/tcpFaults.js';
@@ -282,18 +282,22 @@ it('does not count as written where the server has undone it', async () => {
   await expect(undone).rejects.toBeInstanceOf(DatabaseFault);
 });
 
-it('is not believed where a trigger drops rows: nothing is committed, and it waits until the trigger is gone', async () => {
-  const { store, url } = await filled(10, [at(10)]);
+it.each([
+  ['body', 'copy_body', (store: IndexStore) => store.commit(batchOf(at(13))), 4],
+  ['coverage', 'flow_store.coverage', (store: IndexStore) => store.heal([{ from: 11, to: 11 }]), 2],
+])('is not believed where a trigger of %s drops rows: it waits until that is gone', async (...each) => {
+  const [table, words, write, count] = each;
+  const { store, url } = await filled(10, [at(10), at(11), at(12)]);
   const trigger = `CREATE FUNCTION public.dropped() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-       CREATE TRIGGER dropping BEFORE INSERT ON flow_store.body FOR EACH ROW EXECUTE FUNCTION public.dropped()`;
+       CREATE TRIGGER dropping BEFORE INSERT ON flow_store.${table} FOR EACH ROW EXECUTE FUNCTION public.dropped()`;
   await asAdmin(url, trigger);
-  const written = store.commit(batchOf(at(11)));
-  await until(() => store.trouble()?.includes('copy_body has kept 0 of 1 rows') === true);
-  expect(store.trouble()).toContain('A trigger of that table in flow_store drops rows: remove it.');
-  expect(await countIn(url, 'flow_store.block')).toBe(1);
-  await asAdmin(url, 'DROP TRIGGER dropping ON flow_store.body');
+  const written = write(store);
+  await until(() => store.trouble()?.includes(`${words} has kept 0 of 1 rows`) === true);
+  expect(store.trouble()).toContain('A trigger or rule of that table in flow_store drops rows: remove it.');
+  expect(await countIn(url, 'flow_store.block')).toBe(3);
+  await asAdmin(url, `DROP TRIGGER dropping ON flow_store.${table}`);
   await written;
-  expect(await countIn(url, 'flow_store.body')).toBe(2);
+  expect(await countIn(url, 'flow_store.block')).toBe(count);
   expect(store.trouble()).toBeUndefined();
 });
 

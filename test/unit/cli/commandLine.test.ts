@@ -173,6 +173,11 @@ it('config: lets the later of two opposite switches win', async () => {
   expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
 });
 
+it('config: refuses a file that a start would refuse', async () => {
+  const refused = refusal('configuration', /Cannot use \/nowhere \(api\.tokensFile\): .*; check the path/);
+  expect(await run('config', 'check', '--api-tokens-file', '/nowhere')).toMatchObject(refused);
+});
+
 const port = 'tcp://10.0.0.1:80';
 const links = { FCI_PORT: port, FCI_API_PORT: port, FCI_SERVICE_HOST: '10.0.0.1' };
 

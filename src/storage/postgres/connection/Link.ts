@@ -109,10 +109,14 @@ export class Link implements WriteSession {
     this.#waiting.push({ step, check });
   }
 
-  async query<Row extends QueryResultRow>({ name, text, values }: Statement): Promise<Rows<Row>> {
+  async query<Row extends QueryResultRow>({ name, text, values, writes }: Statement): Promise<Rows<Row>> {
     await this.#send();
     const statement = { ...(name === undefined ? {} : { name }), text, values: [...(values ?? [])] };
     const { rows, rowCount } = await this.#asked(text, () => this.#client.query<Row>(statement));
+    if (writes !== undefined && rowCount !== writes)
+      throw this.#fault(
+        new Error(`${/flow_store\.\w+/.exec(text)?.[0]} has kept ${rowCount} of ${writes} rows`),
+      );
     return { rows, rowCount: rowCount ?? 0 };
   }
 

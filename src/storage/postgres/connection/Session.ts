@@ -5,6 +5,8 @@ export interface Statement {
   readonly name?: string;
   readonly text: string;
   readonly values?: readonly unknown[];
+  /** How many rows it writes: with any other number nothing is committed, and it is a fault that is waited for. */
+  readonly writes?: number;
 }
 
 /** The answer to a statement. */

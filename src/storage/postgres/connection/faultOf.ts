@@ -77,7 +77,7 @@ const CONNECTION_ADVICE: typeof ADVICE = [
     /\bE[MN]FILE\b|too many open files/i,
     'No more files or connections may be open here: raise the limit ("ulimit -n", or LimitNOFILE of the systemd unit).',
   ],
-  [/has kept \d+ of/, 'A trigger of that table in flow_store drops rows: remove it.'],
+  [/has kept \d+ of/, 'A trigger or rule of that table in flow_store drops rows: remove it.'],
   [/(?:)/, 'Check that it runs, and can be reached from here.'],
 ];
 

@@ -110,6 +110,7 @@ export async function writeSporks(session: Session, sporks: readonly SporkRecord
       text: `INSERT INTO flow_store.spork VALUES ($1, $2, $3) ON CONFLICT (root_height) DO UPDATE
         SET root_parent_id = coalesce(spork.root_parent_id, excluded.root_parent_id)`,
       values: [rootHeight, sporkId, rootParentId ?? null],
+      writes: 1,
     });
   }
 }
@@ -121,6 +122,7 @@ async function writePlans(session: Session, plans: readonly BackfillPlan[]): Pro
       SELECT id, "from", "to", "order", "isPaused", coalesce(heals, false) FROM json_to_recordset($1) AS plan
         (id bigint, "from" bigint, "to" bigint, "order" text, "isPaused" boolean, heals boolean)`,
     values: [JSON.stringify(plans)],
+    writes: plans.length,
   });
 }
 
@@ -172,7 +174,7 @@ function rangesOf(book: StoreBook): HeightRanges {
  * counts as another: the next write of its worker is refused.
  */
 export async function writeBook(session: Session, before: StoreBook, after: StoreBook): Promise<void> {
-  const run = (text: string, ...values: unknown[]) => session.query({ text, values });
+  const run = (text: string, ...values: unknown[]) => session.query({ text, values, ...rowsOf(text) });
   await writeCoverage(session, rangesOf(before), rangesOf(after));
   const { sporks } = after.meta;
   const roots = new Set(sporks.map(({ rootHeight }) => rootHeight));
@@ -202,9 +204,12 @@ export async function writeBook(session: Session, before: StoreBook, after: Stor
   if (after.plans !== before.plans) await writePlans(session, after.plans);
 }
 
+/** What a statement for one row must write; one to delete may have been done by another process. */
+const rowsOf = (text: string) => (text.trimStart().startsWith('DELETE') ? {} : { writes: 1 });
+
 /** A range whose upper end stays keeps its row: it may be the live range, whose writer finds it by that end. */
 async function writeCoverage(session: Session, before: HeightRanges, after: HeightRanges): Promise<void> {
-  const write = (text: string, ...values: number[]) => session.query({ text, values });
+  const write = (text: string, ...values: number[]) => session.query({ text, values, ...rowsOf(text) });
   const byEnd = (ranges: HeightRanges) => new Map(ranges.map(({ from, to }) => [to, from]));
   const [known, wanted] = [byEnd(before), byEnd(after)];
   for (const { from, to } of before)
