@@ -44,9 +44,7 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
 
 /**
  * Reads the header of a stored block, from the block in its light form and its proof. It is not checked that it hashes to
- * the block's id; the payload hash is computed, as it is not stored.
- *
- * Expected errors: `WireError`.
+ * the block's id; the payload hash is computed, as it is not stored. Expected errors: `WireError`.
  */
 export function readHeader(...of: StoredBlock): StoredHeader {
   return opened(...of).stored;
