@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_152,
   'src/storage': 11_568,
   'src/main.ts': 252,
-  test: 59_956,
+  test: 59_970,
 };
 
 const packageHomes = {

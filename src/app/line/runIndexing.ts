@@ -90,7 +90,8 @@ export function openUpstream(
     },
   );
   lifecycle.onClose('network', () => network.close());
-  const listener = new FinalizationListener({ ...base, nodes: network });
+  const latestBlock = () => store.latestBlock();
+  const listener = new FinalizationListener({ ...base, nodes: network, latestBlock });
   const window = new Window(
     { heights: config.window, stopHeight: config.stopHeight, limitBytes: config.maxInFlightBytes },
     { store, finalizedHeight: () => listener.finalized.height },
@@ -160,8 +161,7 @@ function openProver(
       sealedBy: (id) => network.proofs?.sealedBy(id) ?? [],
       heightOf: async (id) => (await unlessDamaged(() => store.blockById(id)))?.block.height,
       blockAt: async (at) => {
-        const block = await soundBlock(store, at);
-        const { encoded, id, proof } = block ?? {};
+        const { encoded, id, proof } = (await soundBlock(store, at)) ?? {};
         return id && { id, header: encoded && proof && readHeader(encoded, proof, chainId, hasher) };
       },
       range: () => {

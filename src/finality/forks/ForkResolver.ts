@@ -145,11 +145,10 @@ export class ForkResolver {
     const { node, method, block } = answer;
     this.#name(answer, reason, awaited);
     nodes.report(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`, method);
-    // Not the block's own height: a liar could name a new one each time.
-    const key = `${node.name} ${awaited} ${reason}`;
+    // Of no height: a liar could name a new one each time, and a chain that is left is refused block by block.
+    const key = `${node.name} ${reason}`;
     const fields = { node: node.name, height: block.height, reason };
-    if (this.#logged.has(key)) logger.debug(fields, 'a block was refused');
-    else logger.warn(fields, 'a block was refused');
+    logger[this.#logged.has(key) ? 'debug' : 'warn'](fields, 'a block was refused');
     this.#logged.add(key);
   }
 

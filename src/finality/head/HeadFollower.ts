@@ -14,14 +14,15 @@ const POLL_MS = 1_000;
 const FRESHNESS_POLL_MS = 2_000;
 /** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
-/** A head this far above what its own reporter and another node report for so long, while none reports it, was false. */
+/** A head this far above the index, and what its reporter and another node, if there is one, report for so long, was false. */
 const DENIED = { heights: 20, forMs: 60_000 };
 /** Heads whose ids are remembered. */
 const MAX_IDS = 16;
 /** Delay before a stream is reopened. */
 const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
 
-export type HeadDependencies = Pick<ChainDependencies, 'nodes' | 'clock' | 'random' | 'logger' | 'metrics'>;
+type Needed = 'nodes' | 'clock' | 'random' | 'logger' | 'metrics' | 'latestBlock';
+export type HeadDependencies = Pick<ChainDependencies, Needed>;
 
 type Parts = HeadDependencies & {
   readonly name: 'finalized' | 'sealed';
@@ -108,12 +109,12 @@ export class HeadFollower {
   }
 
   #denied(ours: number, height: number, node: string | undefined): void {
-    if (height > ours - DENIED.heights) return;
-    this.#denials.set(node, height);
-    const isLong = (this.advanceAgeMs() ?? 0) >= DENIED.forMs;
-    if (!isLong || !this.#denials.has(this.reportedBy) || this.#denials.size < 2) return;
-    const fields = { height: ours, node: this.reportedBy };
-    this.#parts.logger.warn(fields, 'a head that nobody reports any more was false');
+    const known = Math.max(height, this.#parts.latestBlock()?.height ?? 0);
+    if (known > ours - DENIED.heights) return;
+    this.#denials.set(node, known);
+    if ((this.advanceAgeMs() ?? 0) < DENIED.forMs || !this.#denials.has(this.reportedBy)) return;
+    if (this.#denials.size < Math.min(2, this.#parts.nodes.live().length)) return;
+    this.#parts.logger.warn({ height: ours, node: this.reportedBy }, 'a head that nobody reports was false');
     this.fall(this.reportedBy, Math.max(...this.#denials.values()));
   }
 

@@ -92,7 +92,7 @@ export const readinessCodes = {
     severity: 'trouble',
     cause:
       "The nodes' head is far below the indexed heights, or below a head that was reported before: they are restored, lag, or began anew, or that head was false.",
-    fix: 'Wait for the nodes to catch up, or name others. A false head is forgotten after a minute where its node takes it back and another node knows less, else by a restart.',
+    fix: 'Wait for the nodes to catch up, or name others. A false head is forgotten a minute after its node, and another if there is one, tell less; else by a restart.',
     excludes: ['behind', 'head_stale'],
   },
   head_stale: {

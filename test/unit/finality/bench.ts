@@ -33,6 +33,7 @@ export class World {
   readonly stop = new AbortController();
   readonly #running: Promise<unknown>[] = [];
   #isEnded = false;
+  indexed = 0;
 
   constructor(...names: string[]) {
     onTestFinished(() => (this.#isEnded ? undefined : this.end()));
@@ -64,6 +65,7 @@ export class World {
       nodes: this.nodes,
       clock: this.clock,
       random: seededRandom(1),
+      latestBlock: () => this.chain.block(this.indexed),
       logger: this.logger,
       metrics: { streamReopens: this.streamReopens, invalidBlocks: this.invalidBlocks },
     };

@@ -37,10 +37,14 @@ it('forgets what a node of another chain told, and follows those of ours', async
 });
 
 it.each([
-  { names: ['astray', 'b'], forgets: true },
-  { names: ['astray'], forgets: false },
-])('forgets after a minute a head that one node told and took back: $names', async ({ names, forgets }) => {
+  { names: ['astray', 'b'], indexed: 100, left: 150 },
+  { names: ['astray'], indexed: 500, left: 500 },
+  // What was indexed was there: its node is restored.
+  { names: ['astray'], indexed: 890, left: 901 },
+])('forgets after a minute a head that one node told and took back: $names, $indexed', async (given) => {
+  const { names, indexed, left } = given;
   const world = new World(...names);
+  world.indexed = indexed;
   const listener = world.listener(100, 100);
   await world.clock.advance(1_000);
   // One more word for it, and the minute begins anew.
@@ -55,7 +59,6 @@ it.each([
     world.advance(150, 150);
     await world.clock.advance(seconds * 1_000);
   }
-  const left = forgets ? 150 : 901;
   expect([listener.finalized.height, listener.sealed.height]).toEqual([left, left]);
 });
 

@@ -258,6 +258,15 @@ it.each([
   expect(refused.length).toBeLessThanOrEqual(1);
 });
 
+it('tells once that a node gives another chain, however many blocks of the one before are left', async () => {
+  const { world, reading } = reads({ window: 30 }, 'a');
+  await reading.moveHead(120, 2_000);
+  world.gives('a', ...range(101, 130).map((height) => world.chain.fork('fork', 101).block(height)));
+  await reading.moveHead(130, 60_000);
+  const refused = world.logger.of('warn').filter(({ message }) => message === 'a block was refused');
+  expect(refused).toHaveLength(1);
+});
+
 it('polls a node whose streams are all taken, and asks it for one again after a minute', async () => {
   const { world, reading } = reads({ window: 5 }, 'full');
   world.node('full').refusesStreams = 'rate_limited';
