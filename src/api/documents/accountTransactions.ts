@@ -101,8 +101,7 @@ export async function accountPage(
   until?: 'proven',
 ): Promise<AccountPage & { readonly isComplete: boolean }> {
   if (accounts.coverage() === undefined) {
-    const message =
-      'the account index is off: start the daemon with --index-accounts (index.accounts: true); it is then built from the store';
+    const message = 'the account index is off: start the daemon with --index-accounts (index.accounts: true)';
     throw new ApiError(404, 'index_off', message);
   }
   if (range.firstIndexed === null) throw nothingIndexed(range);

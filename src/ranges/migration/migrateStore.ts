@@ -17,8 +17,11 @@ import {
 } from '../../storage/index.js';
 import { common, countHeights, cutNext, lacking } from '../planner.js';
 
-/** Heights per read and write; twice as many are in memory. */
+/** Heights per read and write, at most; twice as many are in memory. */
 const HEIGHTS_AT_ONCE = 32;
+/** Blocks may be of any size: with so many bytes of collections, no more of them are read at once. */
+const BYTES_AT_ONCE = 16 * 1024 * 1024;
+const READS_AT_ONCE = 4;
 
 export interface MigrationProgress {
   /** Heights copied so far, of those that the target lacked. */
@@ -134,16 +137,26 @@ async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promis
 }
 
 /** Never reads across the root of a spork, so that each commit has one spork at most. */
-function readNext(
-  from: number,
-  { to }: HeightRange,
-  { source, sporks }: Copy,
-): Promise<readonly BlockEntry[]> | undefined {
+function readNext(from: number, { to }: HeightRange, { source, sporks }: Copy) {
   if (from > to) return undefined;
   const root = sporks.find(({ rootHeight }) => rootHeight > from)?.rootHeight ?? to + 1;
   const end = Math.min(to, from + HEIGHTS_AT_ONCE - 1, root - 1);
-  const heights = Array.from({ length: end - from + 1 }, (_, index) => from + index);
-  return Promise.all(heights.map((height) => readVerified(source, height)));
+  return readSome(source, { from, to: end });
+}
+
+/** The first blocks of a range, in order. Expected errors: those of `readVerified`. */
+async function readSome(source: IndexReader, { from, to }: HeightRange): Promise<readonly BlockEntry[]> {
+  const read: BlockEntry[] = [];
+  let bytes = 0;
+  for (let next = from; next <= to && bytes < BYTES_AT_ONCE; next += READS_AT_ONCE) {
+    const length = Math.min(READS_AT_ONCE, to - next + 1);
+    const some = Array.from({ length }, (_, index) => readVerified(source, next + index));
+    read.push(...(await Promise.all(some)));
+    bytes = read
+      .flatMap(({ collections }) => collections)
+      .reduce((sum, each) => sum + each.encoded.length, 0);
+  }
+  return read;
 }
 
 /** The spork of a height, unless the run knows another one there: of one that it knows it takes what the source adds. */

@@ -58,9 +58,12 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     const home = await newTarget();
     return { source, home, target: await home.open() };
   };
-  const copy = (source: IndexStore, target: IndexStore, cutOff?: Error) => {
+  const copy = (source: IndexStore, target: IndexStore, cutOff?: Error, told: number[] = []) => {
     const controller = new AbortController();
-    const onProgress = () => cutOff && controller.abort(cutOff);
+    const onProgress = ({ height }: { readonly height: number }) => {
+      told.push(height);
+      if (cutOff) controller.abort(cutOff);
+    };
     return migrateStore({ source, target, signal: controller.signal, onProgress });
   };
 
@@ -79,6 +82,19 @@ describe.each(pairs)('from $source.name to $target.name, migration', ({ source: 
     await commitThrough(target, chain, 299);
     await fill(target, chain, range(230, 249));
     expect(target.coverage().at(-1)).toEqual(range(230, 299));
+  });
+
+  it('reads a few large blocks at once, and no more', async () => {
+    const [source, target] = await Promise.all([(await newSource()).open(), (await newTarget()).open()]);
+    const body = seededCollection('large', 2, 2_500_000);
+    const large = chainWith(FIRST, 5, () => [body]);
+    await source.initialise(metaFrom(FIRST));
+    for (const block of large) await source.commit(batchOf(block));
+    const told: number[] = [];
+    await copy(source, target, undefined, told);
+    expect(told).toEqual([103, 104]);
+    const onDatabase = from.name === 'PostgreSQL' ? source : target;
+    expect((await onDatabase.check(range(FIRST, 104))).damages).toEqual([]);
   });
 
   it('goes on where it was cut off, after each of its writes', async () => {

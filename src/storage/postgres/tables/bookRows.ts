@@ -140,13 +140,22 @@ export async function readHeads(session: Session, from: number, to: number): Pro
 
 /** The stored bytes of some heights, ascending. Expected errors: those of the session. */
 export async function* readStored(session: Session, { from, to }: HeightRange): AsyncGenerator<StoredHeight> {
-  const { rows } = await session.query<StoredValue>({
-    text: `SELECT height, ${RECORD} AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
-      UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2 ORDER BY height`,
-    values: [from, to],
-  });
-  yield* storedHeights(rows);
+  for (let next = from; next <= to;) {
+    const { rows } = await session.query<StoredValue>({ text: STORED, values: [next, to] });
+    yield* storedHeights(rows);
+    next = (rows.at(-1)?.height ?? to) + 1;
+  }
 }
+
+/** At most the first heights whose bytes come to this, and one more, are read at once: blocks may be of any size. */
+const BYTES_AT_ONCE = 16 * 1024 * 1024;
+const STORED = `
+  SELECT height, chunk, value FROM (
+    SELECT *, sum(octet_length(value)) OVER (ORDER BY height RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS below
+    FROM (
+      SELECT height, ${RECORD} AS chunk, record AS value FROM flow_store.block WHERE height BETWEEN $1 AND $2
+      UNION ALL SELECT height, chunk, value FROM flow_store.body WHERE height BETWEEN $1 AND $2) AS every_value
+  ) AS summed WHERE coalesce(below, 0) < ${BYTES_AT_ONCE} ORDER BY height`;
 
 /** The first blocks below the live range that are in no range, ascending; default: all. Expected errors: those of `readBook`. */
 export async function readStrays(session: Session, limit = Infinity): Promise<number[]> {
