@@ -359,7 +359,6 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const isToldWhy = silentMs === undefined && troubles.length > 0;
     if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
-    if (isReplaced && code === 'upstream_unreachable') return undefined;
     const silent = `no ${network.source} has reported its head for ${wholeSeconds(forMs)} s`;
     const key = network.source === 'peer' ? 'peers' : 'accessNodes';
     const advice = `; check that ${key} names ${network.source}s that run and can be reached from here`;
@@ -393,7 +392,6 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   };
 
   const headBehind = (): Finding | undefined => {
-    if (network.chainReplaced() !== undefined) return undefined;
     const below = network.headBelow(listener.finalized.height);
     const rises = (listener.finalized.advanceAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
     // No node has reported a head since it rose: what is known is old.

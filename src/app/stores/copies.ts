@@ -7,7 +7,7 @@ import type { BackupReport, RestoreDependencies, VerifyReport } from '../../stor
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { checkDatabaseUrls, closing, forCommand, takeLead } from './databases.js';
-import { openForCommand, openStoreReadOnly, refuseDatabase, storeAt, whenFree } from './openStore.js';
+import { openForCommand, openStoreReadOnly, refuseDatabase, storeAt } from './openStore.js';
 
 /** How often the progress of a restore is logged. */
 const LOG_EVERY_MS = 10_000;
@@ -83,7 +83,7 @@ export async function migrateStores(
     throw new OperatorError('usage', 'The source and the target are the same store.');
   await checkDatabaseUrls({ '--from': sourceConfig.store, '--to': targetConfig.store }, () => 'usage');
   return closing(await openStoreReadOnly(sourceConfig), async (source) => {
-    const opening = whenFree(targetConfig, () => openForCommand(targetConfig, { create: true }));
+    const opening = openForCommand(targetConfig, { create: true });
     return closing(await opening, async (target) => {
       await takeLead(targetConfig, target);
       return migrateStore({ source, target, ...dependencies });

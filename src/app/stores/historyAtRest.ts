@@ -10,7 +10,7 @@ import { readShippedSporks } from '../lifecycle/knownBlocks.js';
 import { heightsOf, obeyBackfill } from '../line/history/plans.js';
 import type { BackfillCommand, BackfillOutcome } from '../line/history/plans.js';
 import { closing, forCommand, onQueue } from './databases.js';
-import { openForCommand, openStoreReadOnly, whenFree } from './openStore.js';
+import { openForCommand } from './openStore.js';
 
 /**
  * Changes the plans of a store without a daemon; the next daemon uses them. Expected errors: those
@@ -42,8 +42,7 @@ async function onStore<T>(
 ): Promise<T> {
   const isShared = config.store !== undefined;
   // In a database, the queue changes plans while other processes fill them in.
-  const opening =
-    isReadOnly || isShared ? openStoreReadOnly(config) : whenFree(config, () => openForCommand(config));
+  const opening = openForCommand(config, { isReadOnly: isReadOnly || isShared });
   return closing(await opening, (store) =>
     isShared
       ? onQueue(config, async (queue) => use(store, await sharedSource(config, store, queue)))

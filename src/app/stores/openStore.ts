@@ -100,34 +100,26 @@ async function refuseUsedDirectory(dataDir: string): Promise<void> {
   );
 }
 
-/** Opens the store of a configuration for a command, in a directory or a database. Expected errors: those of `open` there. */
-export async function openForCommand(
-  config: DaemonConfig,
-  {
-    isReadOnly = false,
-    openStore = openLevelStore,
-    ...how
-  }: {
-    readonly create?: boolean;
-    readonly isReadOnly?: boolean;
-    readonly openStore?: OpenStore | undefined;
-  } = {},
-): Promise<IndexStore> {
-  const { chainId, store: url } = config;
-  const options = { create: false, ...how, chainId };
-  if (url === undefined) return openStore({ ...options, path: storePathOf(config.dataDir) }, forCommand);
-  const { PostgresIndexStore } = await loadPostgres();
-  return PostgresIndexStore.open({ ...options, url, isReadOnly, patienceMs: DATABASE_WAIT_MS }, forCommand);
-}
-
 /**
- * Opens the store of a configuration for a command that only reads. Expected errors: OperatorError (no store there,
+ * Opens the store of a configuration for a command, in a directory or a database. Expected errors: OperatorError (no store there,
  * locked by a running daemon, or by another command for longer than LOCK_WAIT_MS, one that must be copied first, another chain,
  * a newer schema, a database that does not answer).
  */
+export function openForCommand(
+  config: DaemonConfig,
+  how: { readonly create?: boolean; readonly isReadOnly?: boolean; readonly openStore?: OpenStore } = {},
+): Promise<IndexStore> {
+  const { chainId, dataDir, store: url } = config;
+  const { openStore = openLevelStore, ...options } = { create: false, ...how, chainId };
+  return whenFree(config, { isReadOnly: how.isReadOnly === true }, async () => {
+    if (url === undefined) return openStore({ ...options, path: storePathOf(dataDir) }, forCommand);
+    const { PostgresIndexStore } = await loadPostgres();
+    return PostgresIndexStore.open({ ...options, url, patienceMs: DATABASE_WAIT_MS }, forCommand);
+  });
+}
+
 export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
-  const open = (): Promise<IndexStore> => openForCommand(config, { isReadOnly: true });
-  return whenFree(config, () => toRead(config, open));
+  return openForCommand(config, { isReadOnly: true });
 }
 
 /** Why LevelDB, which writes to a store that it opens, cannot open one that can be read. */
@@ -137,48 +129,47 @@ const UNWRITABLE: Readonly<Partial<Record<StorageErrorKind, string>>> = {
   disk_full: 'the disk is full',
 };
 
-/** Opens a store for a command that only reads. Says how to copy a store first that can be read, but not opened. */
-export async function toRead<T>(config: DaemonConfig, use: () => Promise<T>): Promise<T> {
-  try {
-    return await use();
-  } catch (error) {
-    if (!(error instanceof StorageError) || config.store !== undefined) throw error;
-    const why = UNWRITABLE[error.kind];
-    if (why === undefined || !(await isReadable(config))) throw error;
-    const { dataDir, network } = config;
-    const copy = join(tmpdir(), 'flow-collection-indexer-copy');
-    throw new StorageError(
-      error.kind,
-      `The store in ${dataDir} can be read, but not opened: even a command that only reads must let LevelDB write there, and ${why}. ` +
-        `Copy it first: "flow-collection-indexer backup --network ${network} --data-dir ${inShell(resolve(dataDir))} --to ${inShell(copy)}" ` +
-        `(or to any place with room), and name the copy in its stead.`,
-      { cause: error },
-    );
-  }
-}
-
-async function isReadable({ dataDir }: DaemonConfig): Promise<boolean> {
-  const path = storePathOf(dataDir);
-  const looks = await Promise.allSettled([
-    access(path, constants.R_OK | constants.X_OK),
-    access(join(path, 'CURRENT'), constants.R_OK),
-  ]);
-  return looks.every(({ status }) => status === 'fulfilled');
-}
-
-/** Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. */
-export async function whenFree<T>(config: DaemonConfig, use: () => Promise<T>): Promise<T> {
+/**
+ * Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. To a command that only reads, says
+ * how to copy a store first that can be read, but not opened.
+ */
+export async function whenFree<T>(
+  config: DaemonConfig,
+  { isReadOnly }: { readonly isReadOnly: boolean },
+  use: () => Promise<T>,
+): Promise<T> {
   const untilMs = systemClock.monotonic() + LOCK_WAIT_MS;
   for (;;) {
     try {
       return await use();
     } catch (error) {
-      const isLocked = error instanceof StorageError && error.kind === 'locked';
-      if (!isLocked || config.store !== undefined) throw error;
+      if (!(error instanceof StorageError) || config.store !== undefined) throw error;
+      if (error.kind !== 'locked') throw isReadOnly ? await withAdvice(error, config) : error;
       if (systemClock.monotonic() >= untilMs || (await runningDaemon(config.dataDir))) throw error;
     }
     await sleep(systemClock, LOCK_LOOK_MS);
   }
+}
+
+async function withAdvice(error: StorageError, { dataDir, network }: DaemonConfig): Promise<StorageError> {
+  const why = UNWRITABLE[error.kind];
+  if (why === undefined || !(await isReadable(storePathOf(dataDir)))) return error;
+  const copy = join(tmpdir(), 'flow-collection-indexer-copy');
+  return new StorageError(
+    error.kind,
+    `The store in ${dataDir} can be read, but not opened: even a command that only reads must let LevelDB write there, and ${why}. ` +
+      `Copy it first: "flow-collection-indexer backup --network ${network} --data-dir ${inShell(resolve(dataDir))} --to ${inShell(copy)}" ` +
+      `(or to any place with room), and name the copy in its stead.`,
+    { cause: error },
+  );
+}
+
+async function isReadable(path: string): Promise<boolean> {
+  const looks = await Promise.allSettled([
+    access(path, constants.R_OK | constants.X_OK),
+    access(join(path, 'CURRENT'), constants.R_OK),
+  ]);
+  return looks.every(({ status }) => status === 'fulfilled');
 }
 
 /** The configuration with its store at `place`: a data directory, or the URL of a database. */

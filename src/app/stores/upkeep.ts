@@ -6,7 +6,7 @@ import type { RepairReport, VerifyDependencies, VerifyOptions, VerifyReport } fr
 import { closing, DATABASE_WAIT_MS, forCommand, takeLead, whileNobodyLeads } from './databases.js';
 import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
-import { openForCommand, refuseDatabase, toRead, whenFree, type OpenStore } from './openStore.js';
+import { openForCommand, refuseDatabase, whenFree, type OpenStore } from './openStore.js';
 
 /** Like `verifyStore`, for the store of a configuration, with the blocks that it names. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(
@@ -23,7 +23,7 @@ export async function verifyStoreOf(
   }
   const options = { ...placeOf(config), ...range, objectionTo };
   const verify = (): Promise<VerifyReport> => verifyStore(options, { ...forCommand, ...dependencies });
-  return whenFree(config, () => toRead(config, verify));
+  return whenFree(config, { isReadOnly: true }, verify);
 }
 
 /**
@@ -74,7 +74,7 @@ export async function rewindStore(
   } = {},
 ) {
   const { apply = true, onStep, openStore } = how;
-  const opening = openForCommand(config, { openStore });
+  const opening = openForCommand(config, openStore && { openStore });
   return closing(await opening, async (store) => {
     const meta = store.meta();
     if (meta === undefined || store.latestIndexedHeight() < 0)

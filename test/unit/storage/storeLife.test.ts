@@ -6,16 +6,9 @@ import { LevelIndexStore, StorageError, type Database } from '../../../src/stora
 import { fileWatch } from '../../../src/storage/leveldb/directory/fileWatch.js';
 import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
 import { batchOf, begin, chainWith, digestOf, fault, keyOf, makeBlock } from '../../support/index.js';
-import {
-  makeChain,
-  matching,
-  MemoryDatabase,
-  metaFrom,
-  plainChain,
-  rawEntries,
-} from '../../support/index.js';
+import { makeChain, MemoryDatabase, metaFrom, plainChain, rawEntries } from '../../support/index.js';
 import { RecordingLogger, seededCollection, standIn, storeOver, TEST_CHAIN } from '../../support/index.js';
-import { transactionIdsOf, useStores, withRawDatabase } from '../../support/index.js';
+import { matching, transactionIdsOf, useStores, withRawDatabase } from '../../support/index.js';
 
 const chain = makeChain(1, [[], [seededCollection('a', 2)], [seededCollection('b', 1)]]);
 const { filled, freshPath, open, closedStore } = useStores();
@@ -55,27 +48,23 @@ it.each([
   const sizes = await Promise.all(names.map(async (name) => (await stat(join(path, name))).size));
   for (let look = 0; look < 2; look += 1)
     expect(await store.sizeBytes(signal)).toBe(sizes.reduce((sum, bytes) => sum + bytes));
-  const gone = names.filter((name) => kind.test(name));
-  for (const name of gone) await rm(join(path, name));
+  for (const name of names.filter((each) => kind.test(each))) await rm(join(path, name));
   for (let look = 1; look < looks; look += 1) expect(await store.sizeBytes(signal)).toBeGreaterThan(0);
-  await expect(store.sizeBytes(signal)).rejects.toMatchObject({
-    ...{ kind: 'corrupt', exit: 'storage' },
-    message: matching(
-      /deleted while it was in use: (\d+\.ldb|[A-Z]+(-\*)?|\*\.log)\. Find .* "repair --yes"/,
-    ),
-  });
+  const told = expect(store.sizeBytes(signal)).rejects;
+  await told.toThrow(/deleted while it was in use: (\d+\.ldb|[A-Z]+(-\*)?|\*\.log)\. Find .* "repair --yes"/);
 });
 
 it('several files that somebody else deletes are counted', async () => {
   const path = await freshPath();
   const tables = ['000005.ldb', '000007.ldb'];
   await mkdir(path);
-  for (const name of ['CURRENT', 'LOCK', 'MANIFEST-1', '1.log', ...tables])
-    await writeFile(join(path, name), '');
+  const others = ['CURRENT', 'LOCK', 'MANIFEST-1', '1.log'];
+  for (const name of [...others, ...tables]) await writeFile(join(path, name), '');
   const weigh = fileWatch(path, () => Promise.resolve(new Set([5, 7])));
   expect(await weigh(signal)).toBe(0);
   for (const name of tables) await rm(join(path, name));
-  await expect(weigh(signal)).rejects.toThrow(' in use: 000005.ldb and 1 more. Find out what deletes');
+  const message = matching(/ in use: 000005\.ldb and 1 more\. Find out what deletes/);
+  await expect(weigh(signal)).rejects.toMatchObject({ kind: 'corrupt', exit: 'storage', message });
 });
 
 const of = (sporkId: string, hasParent: boolean) => ({
