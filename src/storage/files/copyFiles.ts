@@ -1,4 +1,4 @@
-import { copyFile, link, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
+import { copyFile, link, mkdir, readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { hasCode, StorageError, storageErrorFrom } from '../StorageError.js';
 import { syncDirectory, syncFile, writeSynced } from './synced.js';
@@ -10,9 +10,8 @@ const LOG_FILE = /^\d+\.log$/;
 /** How often the database may change its tables before they are linked. */
 const ATTEMPTS_MAX = 300;
 const LINKS_AT_ONCE = 32;
-/** Errors of `link` after which the bytes are copied instead: links are not possible here. */
-const NO_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS'];
-
+/** Errors of `link` after which the bytes are copied instead: links are not possible here, or an earlier attempt has copied them. */
+const NO_LINK = ['EXDEV', 'EPERM', 'ENOTSUP', 'EMLINK', 'ENOSYS', 'EEXIST'];
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EROFS'];
 
 export interface CopiedFiles {
@@ -21,11 +20,6 @@ export interface CopiedFiles {
   readonly linkedBytes: number;
   /** Bytes of everything else. */
   readonly copiedBytes: number;
-}
-
-interface CopiedFile {
-  readonly bytes: number;
-  readonly isLink: boolean;
 }
 
 /** CURRENT and the manifest that it names: which tables make up the database at one moment. */
@@ -57,50 +51,46 @@ export async function copyFiles(
 ): Promise<CopiedFiles> {
   try {
     await mkdir(copy, { mode: 0o700 });
-    const files = new Map<string, CopiedFile>();
+    const [links, copies] = [new Map<string, number>(), new Map<string, number>()];
     let bytes = 0;
     const write = async (name: string, content: Buffer): Promise<void> => {
       await writeSynced(join(copy, name), content);
-      files.set(name, { bytes: content.length, isLink: false });
+      copies.set(name, content.length);
     };
     const logs = (await readdir(path)).filter((name) => LOG_FILE.test(name));
     logs.sort((left, right) => numberOf(left) - numberOf(right));
     for (const name of logs) {
-      const content = await readIfThere(join(path, name));
+      const content = await ifThere(() => readFile(join(path, name)));
       // One that is deleted meanwhile is in the tables of the manifest, which is read later.
       if (content !== undefined) await write(name, content);
     }
     for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt += 1) {
       const description = await describe(path);
       const newest = Math.max(...[...logs.slice(0, 1), ...description.keys()].map(numberOf));
-      const names = (await readdir(path)).filter((name) => TABLE_FILE.test(name) && !files.has(name));
+      const names = (await readdir(path)).filter((name) => TABLE_FILE.test(name) && !links.has(name));
       for (let at = 0; at < names.length; at += LINKS_AT_ONCE) {
         const copying = names.slice(at, at + LINKS_AT_ONCE).map(async (name) => {
-          const mayLink = numberOf(name) < newest;
-          const copied = await copyTable(path, copy, name, { mayLink, linksOnly });
-          if (copied === undefined) return;
-          files.set(name, copied);
-          if (!copied.isLink) bytes += copied.bytes;
+          const [from, to] = [join(path, name), join(copy, name)];
+          // It grows while it is written, and may have been copied then. A link is the table itself.
+          if (copies.has(name) && copies.get(name) === (await ifThere(() => stat(from)))?.size) return;
+          const way = numberOf(name) < newest ? (linksOnly ? 'link' : 'either') : 'copy';
+          const isLink = await ifThere(() => copyTable(from, to, way));
+          if (isLink === undefined) return;
+          const { size } = await stat(to);
+          (isLink ? links : copies).set(name, size);
+          if (!isLink) bytes += size;
         });
         await Promise.all(copying);
         onProgress?.({ phase: 'copy', bytes });
         signal?.throwIfAborted();
       }
       const now = await describe(path);
-      const isSame = ([name, bytes]: [string, Buffer]): boolean => now.get(name)?.equals(bytes) === true;
-      if (now.size !== description.size || ![...description].every(isSame)) {
-        // It may have been copied while it was written. A link is the table itself.
-        for (const [name, { isLink }] of files) if (!isLink && TABLE_FILE.test(name)) files.delete(name);
-        continue;
-      }
+      const isSame = ([name, content]: [string, Buffer]): boolean => now.get(name)?.equals(content) === true;
+      if (now.size !== description.size || ![...description].every(isSame)) continue;
       for (const [name, content] of description) await write(name, content);
       await syncDirectory(copy);
-      const found = { tables: 0, linkedBytes: 0, copiedBytes: 0 };
-      for (const [name, { bytes: size, isLink }] of files) {
-        if (TABLE_FILE.test(name)) found.tables += 1;
-        found[isLink ? 'linkedBytes' : 'copiedBytes'] += size;
-      }
-      return found;
+      const tables = [...links.keys(), ...copies.keys()].filter((name) => TABLE_FILE.test(name)).length;
+      return { tables, linkedBytes: sumOf(links), copiedBytes: sumOf(copies) };
     }
   } catch (error) {
     // Only writes to the copy can fail like this.
@@ -121,58 +111,44 @@ function numberOf(name: string): number {
 
 async function describe(path: string): Promise<Description> {
   const description = new Map<string, Buffer>();
-  const current = await readIfThere(join(path, 'CURRENT'));
-  if (current === undefined) return description;
-  description.set('CURRENT', current);
-  const name = current.toString('latin1').trimEnd();
-  const manifest = MANIFEST_FILE.test(name) ? await readIfThere(join(path, name)) : undefined;
-  if (manifest !== undefined) description.set(name, manifest);
+  const add = async (name: string): Promise<Buffer | undefined> => {
+    const content = await ifThere(() => readFile(join(path, name)));
+    if (content !== undefined) description.set(name, content);
+    return content;
+  };
+  const name = (await add('CURRENT'))?.toString('latin1').trimEnd() ?? '';
+  if (MANIFEST_FILE.test(name)) await add(name);
   return description;
 }
 
 /**
- * `undefined` when it has been deleted. `mayLink`: its number is below one that the manifest counts as used. LevelDB gives the
- * numbers above to the tables that it writes when it opens the copy: one of them, if it were a link, would be overwritten in the
- * database as well.
+ * True for a link. Only a table whose number is below one that the manifest counts as used may be one: LevelDB gives the numbers
+ * above to the tables that it writes when it opens the copy, and would overwrite such a link in the database as well.
  */
-async function copyTable(
-  path: string,
-  copy: string,
-  name: string,
-  { mayLink, linksOnly }: { readonly mayLink: boolean; readonly linksOnly: boolean },
-): Promise<CopiedFile | undefined> {
-  const [from, to] = [join(path, name), join(copy, name)];
+async function copyTable(from: string, to: string, way: 'link' | 'either' | 'copy'): Promise<boolean> {
   try {
-    const isLink = mayLink && (await isLinked(from, to, linksOnly));
-    if (!isLink) {
-      await copyFile(from, to);
-      await syncFile(to);
+    if (way !== 'copy') {
+      await link(from, to);
+      return true;
     }
-    return { bytes: (await stat(to)).size, isLink };
   } catch (error) {
-    if (!hasCode(error, 'ENOENT')) throw error;
-    await rm(to, { force: true });
-    return undefined;
+    if (way === 'link' || !NO_LINK.some((code) => hasCode(error, code))) throw error;
   }
+  await copyFile(from, to);
+  await syncFile(to);
+  return false;
 }
 
-/** False where links are not possible. */
-async function isLinked(from: string, to: string, mustBe: boolean): Promise<boolean> {
+/** `undefined` for what is missing, or has been deleted. Expected errors: those of the file system. */
+async function ifThere<T>(action: () => Promise<T>): Promise<T | undefined> {
   try {
-    await link(from, to);
-    return true;
-  } catch (error) {
-    if (mustBe || !NO_LINK.some((code) => hasCode(error, code))) throw error;
-    return false;
-  }
-}
-
-/** `undefined` for a file that is missing. Expected errors: those of the file system. */
-async function readIfThere(path: string): Promise<Buffer | undefined> {
-  try {
-    return await readFile(path);
+    return await action();
   } catch (error) {
     if (hasCode(error, 'ENOENT')) return undefined;
     throw error;
   }
+}
+
+function sumOf(files: ReadonlyMap<string, number>): number {
+  return [...files.values()].reduce((sum, size) => sum + size, 0);
 }

@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { appendFileSync, existsSync, statSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { cp, mkdir, mkdtemp, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -10,7 +10,7 @@ import { ChainGenerator } from '../../../src/devnet/index.js';
 import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import { backupStore, loadRestore, type RestoreDependencies } from '../../../src/storage/index.js';
 import { atEnd, batchOf, begin, blocksOf, chainWith, changeFile, cutAt } from '../../support/index.js';
-import { entryOf, fault, gone, lastFile, MANIFEST, rawEntries } from '../../support/index.js';
+import { entryOf, fault, filesOf, gone, lastFile, MANIFEST, rawEntries } from '../../support/index.js';
 import { RecordingLogger, repairAt, RestNode, seededCollection, TABLE } from '../../support/index.js';
 import { TEST_CHAIN, useStores, verifyAt, VirtualClock, withRawDatabase } from '../../support/index.js';
 import { zeroed } from '../../support/index.js';
@@ -357,10 +357,14 @@ describe('a backup', () => {
     for (const to of [await freshPath(), join(memory, 'copy')]) {
       let copied = 0;
       const onProgress: RestoreDependencies['onProgress'] = (progress) => {
-        if (progress.phase === 'copy') copied = progress.bytes;
+        if (progress.phase !== 'copy') return;
+        // The manifest has changed meanwhile: LevelDB skips this.
+        if (copied === 0) appendFileSync(lastFile(path, MANIFEST), Buffer.alloc(7));
+        copied = progress.bytes;
       };
       const { linkedBytes, tables } = await backup(path, to, { onProgress });
-      expect(copied > 0).toBe(linkedBytes === 0);
+      const sizes = filesOf(path, TABLE).map((file) => statSync(file).size);
+      expect(copied).toBe(linkedBytes === 0 ? sizes.reduce((sum, size) => sum + size) : 0);
       expect(tables).toBeGreaterThan(0);
       expect(linkedBytes === 0).toBe(isOther && to.startsWith(memory));
       expect(await rawEntries(to)).toEqual(await rawEntries(path));

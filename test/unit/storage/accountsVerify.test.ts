@@ -1,23 +1,8 @@
 import { statSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import {
-  accountChain,
-  begin,
-  commitThrough,
-  digestOf,
-  filesOf,
-  heightOf,
-  range,
-} from '../../support/index.js';
-import {
-  repairAt,
-  sealed,
-  seededRandom,
-  TABLE,
-  useStores,
-  verifyAt,
-  withRawDatabase,
-} from '../../support/index.js';
+import { accountChain, begin, commitThrough, digestOf, filesOf, heightOf } from '../../support/index.js';
+import { range, repairAt, sealed, seededRandom, TABLE, useStores } from '../../support/index.js';
+import { verifyAt, withRawDatabase } from '../../support/index.js';
 import type { RawDatabase } from '../../support/index.js';
 
 const FIRST = 20;
