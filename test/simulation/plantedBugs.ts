@@ -334,7 +334,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'if (height > window.upperBound() [-|| window.blockAt(height) === undefined-]{++ 4+}) return false;',
   },
   'access/transport/streams/messageStream.ts': {
-    'a stream that is left is not cancelled': '[-    call.cancel();\n-]',
+    'a stream that is left is not cancelled': '[-    ended?.cancel();\n-]',
   },
   'access/transport/limits/MethodLimiter.ts': {
     'a caller that went away keeps its turn at the limiter': '        [-queue.delete(admit);\n        -]if',

@@ -262,11 +262,10 @@ it('calls that yield leave behind everybody else, and get what is left of the ra
 it('calls that yield leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
   const paced = limiter(10, 2);
   expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
-  const given = new AbortController();
-  const ranks = ['forwarded', 'forwarded', 'live'] as const;
-  const waiting = ranks.map((rank) => paced.acquire(given.signal, rank));
+  const end = new AbortController();
+  const waiting = (['forwarded', 'forwarded', 'live'] as const).map((who) => paced.acquire(end.signal, who));
   expect(paced.acquire(undefined, 'forwarded')).toBeUndefined();
-  given.abort();
+  end.abort();
   for (const call of waiting) await expect(call).rejects.toThrow();
   expect([paced.delayMs('forwarded'), clock.pendingTimers]).toEqual([100, 0]);
 });
