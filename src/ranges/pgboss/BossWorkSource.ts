@@ -258,15 +258,16 @@ export class BossWorkSource implements WorkSource {
     const known = open.find((each) => each.from === from && each.to === to);
     const missing = lacking([{ from, to }], coverage);
     const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
-    const isCut = known === undefined && bordersOf(chain).some((border) => from < border && border <= to);
+    const isCut = bordersOf(chain).some((border) => from < border && border <= to);
+    const isOver = known === undefined ? !isWhole || isCut : isDisputed(known);
     return boss.database.transaction(async (session) => {
       // Heights that are still missing are cut anew.
-      if (!isWhole || isCut || (known !== undefined && isDisputed(known))) {
+      if (isOver) {
         await claim.complete(session);
         return false;
       }
       const running = await this.#registry.running(session, claim.key.id);
-      if (!running.some((each) => overlap(each, { from, to }))) return true;
+      if (isWhole && !running.some((each) => overlap(each, { from, to }))) return true;
       await claim.fail(session, 'it is filled elsewhere', LATER_MS);
       return false;
     });
