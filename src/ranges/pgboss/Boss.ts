@@ -11,7 +11,7 @@ export const JOBS_SCHEMA = 'flow_jobs';
 const HEARTBEAT_SECONDS = 10;
 /** How often it looks for such jobs. */
 const SUPERVISE_SECONDS = 2;
-/** How long pg-boss lets a job be held at most. `Claim` takes it again before that. */
+/** How long pg-boss lets a job be held at most. `WorkerRegistry` has it begin anew before that. */
 export const HELD_AT_MOST_SECONDS = 24 * 60 * 60;
 /** pg-boss deletes jobs that were not taken for this time; its default of 14 days is too short for a whole chain. */
 const WAITS_AT_MOST_SECONDS = 365 * 24 * 60 * 60;
@@ -93,7 +93,7 @@ export class Boss {
         heartbeatSeconds: HEARTBEAT_SECONDS,
         expireInSeconds: HELD_AT_MOST_SECONDS,
         retentionSeconds: WAITS_AT_MOST_SECONDS,
-        // Never: jobs that were set aside wait for `redrive`; the others are removed with their queue.
+        // Never: they are removed with their queue.
         deleteAfterSeconds: 0,
         retryLimit: RETRIES,
         retryDelay: 0,

@@ -19,7 +19,7 @@ import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.j
 import { RunningRanges, type RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
 import { unlessRefused, type HeldJob } from './Boss.js';
-import { giveBack, type Claim } from './Claim.js';
+import type { Claim } from './Claim.js';
 import { planQueues, PlanQueues, type PlanQueue, type SharedWork } from './PlanQueues.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
@@ -258,16 +258,17 @@ export class BossWorkSource implements WorkSource {
     const known = open.find((each) => each.from === from && each.to === to);
     const missing = lacking([{ from, to }], coverage);
     const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
-    const isCut = known === undefined && bordersOf(chain).some((border) => from < border && border <= to);
+    const isCut = bordersOf(chain).some((border) => from < border && border <= to);
+    const isOver = known === undefined ? !isWhole || isCut : isDisputed(known);
     return boss.database.transaction(async (session) => {
       // Heights that are still missing are cut anew.
-      if (!isWhole || isCut || (known !== undefined && isDisputed(known))) {
+      if (isOver) {
         await claim.complete(session);
         return false;
       }
       const running = await this.#registry.running(session, claim.key.id);
-      if (!running.some((each) => overlap(each, { from, to }))) return true;
-      await giveBack(boss, session, claim.key, LATER_MS);
+      if (isWhole && !running.some((each) => overlap(each, { from, to }))) return true;
+      await claim.fail(session, 'it is filled elsewhere', LATER_MS);
       return false;
     });
   }
@@ -283,7 +284,7 @@ export class BossWorkSource implements WorkSource {
       store = await book.run(range, { publishing: (session) => claim.complete(session), onLost });
     } catch (error) {
       if (!(error instanceof RangeTakenError)) throw error;
-      await boss.database.transaction((session) => giveBack(boss, session, claim.key, LATER_MS));
+      await boss.database.transaction((session) => claim.fail(session, error.message, LATER_MS));
       return undefined;
     }
     const run = { plan: plan.id, range, store, claim, controller };

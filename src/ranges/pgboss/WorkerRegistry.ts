@@ -5,13 +5,15 @@ import { programVersion, type Clock, type Random } from '../../runtime/index.js'
 import type { HeightRange, PostgresDatabase, Session } from '../../storage/index.js';
 import type { Leadership, Term, WorkerState } from '../ports.js';
 import { RETRY_BACKOFF } from '../plans.js';
-import { JOBS_SCHEMA, unlessRefused, within, type Boss, type HeldJob } from './Boss.js';
-import { Claim, giveBack, type ClaimKey } from './Claim.js';
+import { HELD_AT_MOST_SECONDS, JOBS_SCHEMA, unlessRefused, within, type Boss, type HeldJob } from './Boss.js';
+import { Claim, endJob, type ClaimKey } from './Claim.js';
 
 /** A takeover within 12 s takes the silence, one of these to see the last beat, one to judge it, one to lead, and ten queries. */
 const BEAT_EVERY_MS = 1_000;
 /** Without a beat for this time, another worker gives back its jobs. */
 const SILENT_AFTER_MS = 6_000;
+/** How often to show pg-boss that jobs are held: three times within its timeout. */
+const TOUCH_EVERY_MS = 3_000;
 /** After this time without reading the rows, a worker judges no other: the database was away, or this process was suspended. */
 const BLIND_AFTER_MS = 5_000;
 /** How long rows of workers that have stopped or died are kept. */
@@ -83,10 +85,14 @@ export class WorkerRegistry implements Leadership {
 
   /** Begins to show that this process lives, and beside that, since it may wait for locks, to judge the others. */
   start(): void {
-    const repeat = (act: () => Promise<undefined>): Promise<undefined> =>
-      this.#database.watch<never>(act, BEAT_EVERY_MS, this.#closing.signal);
-    const tidy = [() => this.#releaseSilent(), () => this.#freeUndue()];
-    this.#beating = Promise.all([repeat(() => this.#beat()), ...tidy.map(repeat)]);
+    const repeat = (act: () => Promise<undefined>, everyMs = BEAT_EVERY_MS): Promise<undefined> =>
+      this.#database.watch<never>(act, everyMs, this.#closing.signal);
+    const tidy = [repeat(() => this.#releaseSilent()), repeat(() => this.#freeUndue())];
+    this.#beating = Promise.all([
+      repeat(() => this.#beat()),
+      repeat(() => this.#touch(), TOUCH_EVERY_MS),
+      ...tidy,
+    ]);
   }
 
   /** All workers in the table, as of the last look. */
@@ -133,7 +139,7 @@ export class WorkerRegistry implements Leadership {
       await this.#database.transaction(async (session) => {
         const job = await find(session);
         if (job === undefined) return;
-        taken = new Claim(job, this.parts);
+        taken = new Claim(job, this.parts.boss);
         this.#held.add(taken);
         await this.#writeBusy(session);
       });
@@ -142,17 +148,15 @@ export class WorkerRegistry implements Leadership {
       if (taken !== undefined) this.#held.delete(taken);
       throw error;
     }
-    taken?.begin();
+    if (taken !== undefined) taken.isTaken = true;
     return taken;
   }
 
   /** Ends a claim. `isGivenBack`: its job is not done, and other processes may take it. */
   async release(claim: Claim<AnyJob>, isGivenBack = false): Promise<void> {
-    await claim.end();
     this.#held.delete(claim);
     const end = this.#database.transaction(async (session) => {
-      // Nobody gives back an attempt that is over.
-      if (isGivenBack) await giveBack(this.parts.boss, session, claim.key);
+      if (isGivenBack) await endJob(this.parts.boss, session, claim.key);
       await this.#writeBusy(session);
     });
     await unlessRefused(end);
@@ -176,7 +180,7 @@ export class WorkerRegistry implements Leadership {
   /** Marks the row as stopped, and leaves it. */
   async leave(): Promise<void> {
     this.#closing.abort();
-    await Promise.all([this.#beating, ...[...this.#held].map((claim) => claim.end())]);
+    await this.#beating;
     this.#held.clear();
     this.#state = 'stopped';
     const text = `UPDATE flow_store.worker SET state = 'stopped', busy = '[]', beat_at = now() WHERE id = $1`;
@@ -223,6 +227,17 @@ export class WorkerRegistry implements Leadership {
       this.parts.onKill();
     }
     await this.look();
+  }
+
+  /** Shows pg-boss that the jobs are held, and finds those that are not any more. What a transaction is changing needs no sign. */
+  async #touch(): Promise<undefined> {
+    const claims = [...this.#held].filter(({ isTaken }) => isTaken);
+    if (claims.length === 0) return;
+    const values = [JSON.stringify(claims.map(({ key }) => key))];
+    const { rows } = await this.#database.query<Pick<ClaimKey, 'id'>>({ text: TOUCH, values });
+    const left = new Set(rows.map(({ id }) => id));
+    for (const claim of claims)
+      if (this.#held.has(claim) && !claim.isCompleted && !left.has(claim.key.id)) claim.lose();
   }
 
   async #insert(): Promise<void> {
@@ -273,7 +288,7 @@ export class WorkerRegistry implements Leadership {
         // It is alive after all, or another worker was faster.
         if (rowCount === 0) return 0;
         let count = 0;
-        for (const key of held) if (await giveBack(boss, session, key)) count += 1;
+        for (const key of held) if (await endJob(boss, session, key)) count += 1;
         return count;
       });
       if (given === 0) continue;
@@ -298,6 +313,18 @@ export class WorkerRegistry implements Leadership {
     });
   }
 }
+
+/** pg-boss has no call to hold a job for longer: only one that is given back could be taken anew, as another attempt. */
+const TOUCH = `WITH held AS (
+    SELECT job.name, job.id FROM json_to_recordset($1) AS key (queue text, id uuid, attempt integer)
+      JOIN ${JOBS_SCHEMA}.job ON job.name = queue AND job.id = key.id AND retry_count = attempt AND state = 'active'
+  ), free AS (
+    SELECT name, id FROM ${JOBS_SCHEMA}.job JOIN held USING (name, id) FOR UPDATE OF job SKIP LOCKED
+  ), touched AS (
+    UPDATE ${JOBS_SCHEMA}.job SET heartbeat_on = now(), started_on = CASE
+        WHEN started_on > now() - ${HELD_AT_MOST_SECONDS / 2} * interval '1 second' THEN started_on ELSE now() END
+      FROM free WHERE job.name = free.name AND job.id = free.id
+  ) SELECT id FROM held`;
 
 interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'isToldToEnd'> {
   readonly held: readonly Held[];

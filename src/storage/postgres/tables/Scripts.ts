@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 
-/** The most scripts in memory, and the most bytes of them, in each of two generations. */
-const MAX_SCRIPTS = 10_000;
-const MAX_BYTES = 8 * 1024 * 1024;
+/** The most scripts in memory, and the most bytes of them. */
+const MAX_SCRIPTS = 20_000;
+const MAX_BYTES = 16 * 1024 * 1024;
 
 /** One script, however many transactions have it. */
 export interface Script {
@@ -12,44 +12,27 @@ export interface Script {
 }
 
 /**
- * Scripts by their bytes: most transactions have a script that was seen before, which is not hashed again.
- * Scripts that were not seen for a while are forgotten.
+ * Scripts by their bytes: most transactions have a script that was seen before, which is not hashed again. When there are too
+ * many, all are forgotten: those that are seen again are hashed, and sent, once more.
  */
 export class Scripts {
-  /** By checksum; scripts with the same checksum are in one list. */
-  #young = new Map<number, Script[]>();
-  #old = new Map<number, Script[]>();
-  #count = 0;
+  /** By checksum; of scripts with the same one, the last. */
+  readonly #known = new Map<number, Script>();
   #bytes = 0;
 
   /** The script at `start` of some bytes. */
   at(bytes: Buffer, start: number, length: number): Script {
     const view = bytes.subarray(start, start + length);
     const checksum = crc32(view);
-    const known = among(this.#young.get(checksum), view);
-    if (known !== undefined) return known;
-    const script = among(this.#old.get(checksum), view) ?? {
-      hash: createHash('sha256').update(view).digest(),
-      body: Buffer.from(view),
-    };
-    this.#keep(checksum, script);
-    return script;
-  }
-
-  #keep(checksum: number, script: Script): void {
-    if (this.#count >= MAX_SCRIPTS || this.#bytes >= MAX_BYTES) {
-      [this.#old, this.#young] = [this.#young, new Map<number, Script[]>()];
-      this.#count = 0;
+    const known = this.#known.get(checksum);
+    if (known?.body.equals(view) === true) return known;
+    if (this.#known.size >= MAX_SCRIPTS || this.#bytes >= MAX_BYTES) {
+      this.#known.clear();
       this.#bytes = 0;
     }
-    this.#young.set(checksum, [...(this.#young.get(checksum) ?? []), script]);
-    this.#count += 1;
-    this.#bytes += script.body.length;
+    const script = { hash: createHash('sha256').update(view).digest(), body: Buffer.from(view) };
+    this.#known.set(checksum, script);
+    this.#bytes += length;
+    return script;
   }
-}
-
-/** A loop rather than a closure: this runs for every transaction. */
-function among(scripts: readonly Script[] | undefined, bytes: Buffer): Script | undefined {
-  if (scripts !== undefined) for (const script of scripts) if (script.body.equals(bytes)) return script;
-  return undefined;
 }
