@@ -1,4 +1,4 @@
-export { checkSecretFiles, runDaemon } from './runDaemon.js';
+export { runDaemon } from './runDaemon.js';
 export { mayReadRecord, readDaemonRecord } from './lifecycle/daemonRecord.js';
 export type { DaemonRecord, OwnAccess } from './lifecycle/daemonRecord.js';
 export { readFingerprint } from './guard/certificate.js';
@@ -20,3 +20,6 @@ export const loadStores = () => import('./stores/index.js');
 
 /** What `doctor` looks at: loaded for that alone. */
 export const loadDoctor = () => import('./doctor/examine.js');
+
+/** The daemon's own check of its files: loaded, with its libraries, by `config check` alone. */
+export const loadFileChecks = () => import('./runDaemon.js');

@@ -366,7 +366,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'ranges/local/LocalWorkSource.ts': {
     'heights of history that are being filled in are handed out again':
-      'const there = [-[...coverage, ...open]-]{+coverage+};',
+      'const there = [-[...store.coverage(), ...open]-]{+store.coverage()+};',
     'not given back: the pause of a range that failed and was cancelled': [
       '[-    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);\n-]',
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
@@ -374,7 +374,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'ranges/planner.ts': {
     'a range of history crosses the root of a spork': [
-      'splitAt([-borders-]{+[]+}, missing).at(',
+      'spansBetween([-borders-]{+[]+}).flatMap(',
       'ranges/planner.test.ts: takes every missing height once, none twice, none across a border, and none beyond the bound',
     ],
   },

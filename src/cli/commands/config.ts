@@ -1,4 +1,4 @@
-import { checkSecretFiles } from '../../app/index.js';
+import { loadFileChecks } from '../../app/index.js';
 import { configurationReference, daemonSettings, type Setting } from '../../config/index.js';
 import { maskedEndpoint, withoutCredentials, withoutUrlPaths } from '../../runtime/index.js';
 import { wrongUse, type Run } from '../command.js';
@@ -16,6 +16,7 @@ export const config: Run = async (invocation, terminal) => {
   const loaded = await configOf(invocation, terminal);
   if (action === 'check') {
     checkEndpoints(loaded);
+    const { checkSecretFiles } = await loadFileChecks();
     await checkSecretFiles(loaded.config);
     terminal.out('The configuration is valid.\n');
     return 'done';
