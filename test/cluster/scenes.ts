@@ -167,14 +167,24 @@ const told: Readonly<Record<string, Omit<Scene, 'name'>>> = {
     },
   },
   leader: {
-    what: 'the leader is stopped (SIGSTOP) while the chain grows, replaced within 12 s, and goes on behind',
-    play: async (cluster) => {
+    what: 'the leader is stopped (SIGSTOP) in the middle of a write, replaced within 12 s, and goes on behind',
+    play: async (cluster, dice) => {
       const { leader } = await cluster.startUsual();
       const second = await cluster.start('second', { roles: 'live,api' });
       await begun(cluster);
-      signal(leader, 'SIGSTOP');
-      const stoppedAtMs = performance.now();
       const { head } = cluster.world.devnet.node;
+      const writing = `SELECT FROM pg_stat_activity
+        WHERE application_name LIKE '%:${leader.daemon.program.child.pid}' AND state <> 'idle' AND wait_event_type = 'Client'`;
+      await cluster.until('the leader is stopped in a write', async () => {
+        signal(leader, 'SIGCONT');
+        head.advance(1);
+        await pause(dice.random.next() * 100);
+        signal(leader, 'SIGSTOP');
+        // What the server works on goes on.
+        await pause(50);
+        return (await asAdmin(cluster.url, writing)).rowCount !== 0;
+      });
+      const stoppedAtMs = performance.now();
       head.advance(20);
       const target = head.finalized;
       await cluster.until('another one leads', async () => {

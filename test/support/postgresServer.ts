@@ -86,6 +86,8 @@ export async function lockHeld(url: string, statement: string) {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   atEnd(() => client.end());
+  // Somebody may end it.
+  client.on('error', () => undefined);
   await client.query(`BEGIN; ${statement}`);
   const { rows } = await client.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
   return { client, pid: rows[0]!.pid, release: () => client.query('COMMIT') };

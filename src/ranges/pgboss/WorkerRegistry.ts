@@ -278,8 +278,10 @@ export class WorkerRegistry implements Leadership {
     const { boss, clock, logger } = this.parts;
     if (this.isBlind()) return;
     const nowMs = clock.monotonic();
-    for (const { id, beat, held, sinceMs } of this.#rows) {
+    for (const { id, beat, held, host, pid, sinceMs } of this.#rows) {
       if (id === this.id || held.length === 0 || nowMs - sinceMs < SILENT_AFTER_MS) continue;
+      // It may have been stopped in the middle of a write, whose locks hold up whoever follows.
+      await boss.database.endWaitingFor(host, pid);
       const given = await boss.database.transaction(async (session) => {
         const { rowCount } = await session.query({
           text: `UPDATE flow_store.worker SET busy = '[]' WHERE id = $1 AND beat = $2`,

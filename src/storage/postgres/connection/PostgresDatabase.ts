@@ -3,7 +3,7 @@ import { AbortError, childOf, doublingMs, OperatorError, sleep, type Clock } fro
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import { Connections } from './Connections.js';
-import type { DatabasePlace } from './databasePlace.js';
+import { applicationName, type DatabasePlace } from './databasePlace.js';
 import { saidByServer } from './faultOf.js';
 import type { Rows, Session, Statement, Step, WriteSession } from './Session.js';
 
@@ -24,6 +24,11 @@ const BEGIN_SNAPSHOT: Step = {
   name: 'begin_snapshot',
   text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
 };
+
+/** The server shows 63 bytes of a name. */
+const END_WAITING = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+  WHERE datname = current_database() AND usename = session_user AND application_name = left($1, 63)
+    AND state <> 'idle' AND wait_event_type = 'Client'`;
 
 export interface PostgresDatabaseDependencies {
   readonly clock: Clock;
@@ -222,6 +227,14 @@ export class PostgresDatabase implements Session {
       over.abort();
       this.#waiting.delete(caller);
     }
+  }
+
+  /**
+   * Ends the sessions in which the server waits for a process that is stopped: else it would keep their locks for as long, or
+   * until the server ends them. Expected errors: `StorageError`.
+   */
+  async endWaitingFor(host: string, pid: number): Promise<void> {
+    await this.query({ text: END_WAITING, values: [applicationName(host, pid)] });
   }
 
   /** Stops waiting for the database: attempts under way are the last ones. */

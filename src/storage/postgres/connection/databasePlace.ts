@@ -64,11 +64,16 @@ export function databasePlace(
       // Otherwise the package takes them from the environment, where they are meant for other programs.
       sslnegotiation: 'postgres',
       client_encoding: 'UTF8',
-      application_name: `flow-collection-indexer ${hostname()}:${process.pid}`,
+      application_name: applicationName(hostname(), process.pid),
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     },
   };
+}
+
+/** By what the server shows the sessions of a process. */
+export function applicationName(host: string, pid: number): string {
+  return `flow-collection-indexer ${host}:${pid}`;
 }
 
 /**
