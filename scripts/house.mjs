@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_152,
   'src/storage': 11_554,
   'src/main.ts': 252,
-  test: 59_987,
+  test: 59_988,
 };
 
 const packageHomes = {

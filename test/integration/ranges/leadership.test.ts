@@ -107,8 +107,9 @@ it('one leads, and each is known by its beats', () =>
       const url = await database();
       const one = await join(url, new VirtualClock());
       expect(await lead(one.leadership)).toBeDefined();
+      // However long it takes to get there, nobody is silent until then.
       const late = { ms: 0 };
-      const two = await join(url, { ...systemClock, monotonic: () => systemClock.monotonic() + late.ms });
+      const two = await join(url, { ...systemClock, monotonic: () => late.ms });
       // It cannot look again before this is over, and goes on with what it does besides.
       const lock = await lockHeld(url, `SELECT FROM flow_store.worker WHERE id = '${two.worker}' FOR UPDATE`);
       late.ms = 60_000;
