@@ -153,11 +153,11 @@ export const maxLines = {
   'src/jobqueue': 741,
   'src/observability': 1_482,
   'src/proof': 2_197,
-  'src/ranges': 2_188,
+  'src/ranges': 2_190,
   'src/runtime': 1_152,
   'src/storage': 11_554,
   'src/main.ts': 252,
-  test: 59_988,
+  test: 59_991,
 };
 
 const packageHomes = {

@@ -278,10 +278,11 @@ export class WorkerRegistry implements Leadership {
     const { boss, clock, logger } = this.parts;
     if (this.isBlind()) return;
     const nowMs = clock.monotonic();
-    for (const { id, beat, held, host, pid, sinceMs } of this.#rows) {
-      if (id === this.id || held.length === 0 || nowMs - sinceMs < SILENT_AFTER_MS) continue;
-      // It may have been stopped in the middle of a write, whose locks hold up whoever follows.
-      await boss.database.endWaitingFor(host, pid);
+    for (const { id, beat, held, host, isAlive, pid, sinceMs } of this.#rows) {
+      if (id === this.id || nowMs - sinceMs < SILENT_AFTER_MS) continue;
+      // It may have been stopped in a write, or as it took a job: those locks hold up whoever follows.
+      if (isAlive) await boss.database.endWaitingFor(host, pid);
+      if (held.length === 0) continue;
       const given = await boss.database.transaction(async (session) => {
         const { rowCount } = await session.query({
           text: `UPDATE flow_store.worker SET busy = '[]' WHERE id = $1 AND beat = $2`,

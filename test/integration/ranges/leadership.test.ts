@@ -62,20 +62,23 @@ it('one leads, and each is known by its beats', () =>
       await until(() => two.leadership.leader()?.id === two.worker);
     },
 
-    'another leads where the leader was stopped in the middle of a write': async () => {
-      const url = await database();
-      const one = await join(url, new VirtualClock());
-      expect(await lead(one.leadership)).toBeDefined();
-      await asAdmin(url, "UPDATE flow_store.worker SET host = 'elsewhere', pid = 7");
-      await lockHeld(
-        url,
-        "SET application_name = 'flow-collection-indexer elsewhere:7'; SELECT FROM flow_store.worker FOR UPDATE",
-      );
-      const two = await join(url);
-      const silentAtMs = performance.now();
-      expect(await lead(two.leadership)).toBeDefined();
-      expect(performance.now() - silentAtMs).toBeLessThan(TAKEOVER_MS);
-    },
+    'another leads where one that leads, or is about to, was stopped in the middle of a transaction':
+      async () => {
+        await Promise.all(
+          [true, false].map(async (leads) => {
+            const url = await database();
+            const one = await join(url, new VirtualClock());
+            if (leads) expect(await lead(one.leadership)).toBeDefined();
+            await asAdmin(url, "UPDATE flow_store.worker SET host = 'elsewhere', pid = 7");
+            const name = "SET application_name = 'flow-collection-indexer elsewhere:7'";
+            await lockHeld(url, `${name}; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE`);
+            const two = await join(url);
+            const silentAtMs = performance.now();
+            expect(await lead(two.leadership)).toBeDefined();
+            expect(performance.now() - silentAtMs).toBeLessThan(TAKEOVER_MS);
+          }),
+        );
+      },
 
     'another leads though a living process still says that it does, where the job is free': async () => {
       const url = await database();
