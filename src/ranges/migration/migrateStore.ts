@@ -151,10 +151,10 @@ async function readSome(source: IndexReader, { from, to }: HeightRange): Promise
   for (let next = from; next <= to && bytes < BYTES_AT_ONCE; next += READS_AT_ONCE) {
     const length = Math.min(READS_AT_ONCE, to - next + 1);
     const some = Array.from({ length }, (_, index) => readVerified(source, next + index));
-    read.push(...(await Promise.all(some)));
-    bytes = read
-      .flatMap(({ collections }) => collections)
-      .reduce((sum, each) => sum + each.encoded.length, 0);
+    for (const entry of await Promise.all(some)) {
+      read.push(entry);
+      for (const { encoded } of entry.collections) bytes += encoded.length;
+    }
   }
   return read;
 }

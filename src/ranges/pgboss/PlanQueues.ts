@@ -93,9 +93,10 @@ export class PlanQueues {
       return undefined;
     };
     const waiting = await fetch();
+    if (waiting !== undefined) return waiting;
     const end = cutNext(unbegun, { order, maxHeights: CUT_AT_ONCE * maxRangeHeights });
     const ranges = [...begun, ...slicesOf(end === undefined ? [] : [end], maxRangeHeights)];
-    if (waiting !== undefined || ranges.length === 0) return waiting;
+    if (ranges.length === 0) return undefined;
     // Those that another worker makes at this instant are waited for, and left out: in one order, so never in a circle.
     ranges.sort((left, right) => left.from - right.from);
     const made = ranges.map(({ from, to }) => {
