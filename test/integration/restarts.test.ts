@@ -122,8 +122,8 @@ it.each([
   expect(lines).toBe(RESTARTS + 1);
   expect(underWay).toBeGreaterThan(RESTARTS / 2);
   expect(faults).toEqual([]);
-  // A loop or two of the daemon may be about to wait, or not to.
-  expect(Math.max(...listening)).toBeLessThanOrEqual(listening[0]! + 2);
+  // From the second line on, since the daemon's own loops start beside the first. One may be about to wait, or not to, at any look.
+  expect(Math.min(...listening.slice(-3))).toBeLessThanOrEqual(listening[1]!);
   await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
   await expect.poll(() => grown(before), WAIT).toEqual([]);
 });
