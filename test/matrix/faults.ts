@@ -81,8 +81,8 @@ const faultsByKind: Readonly<Record<FaultKind, readonly MatrixFault[]>> = {
   ],
   stall: [fault('stall', 'silence', { fault: 'stall' }), opening('stall', 'silence', { fault: 'stall' })],
   latency: [
-    // A stream that begins forty blocks below the head gives no more than five in a second, and is with it in time.
-    fault('latency', 'harmless', { fault: 'latency', delayMs: 200 }),
+    // A stream that begins forty blocks below the head gives six in a second: with it after nine, of fifteen.
+    fault('latency', 'harmless', { fault: 'latency', delayMs: 150 }),
     fault('endless-latency', 'silence', { fault: 'latency', delayMs: 60_000 }),
   ],
   cut: [
