@@ -294,6 +294,19 @@ describe('unary calls', () => {
     await blocks.return?.();
   });
 
+  it('give blocks by height as finalized where the node tells no status of any, as those from before the end of 2022', async () => {
+    let told: object = { block: testBlock(9) };
+    const ofHeight = (request: object) => ({ ...sealedBlock({ ...request }), block_status: 'BLOCK_UNKNOWN' });
+    const node = await connect({ unary: { GetLatestBlockHeader: () => told, GetBlockByHeight: ofHeight } });
+    const statusOf = async () => (await node.history.getBlockByHeight(5)).status;
+    expect(await statusOf()).toBe('unknown');
+    await node.getLatestBlockHeader(false);
+    expect(await statusOf()).toBe('finalized');
+    told = { ...told, block_status: 'BLOCK_FINALIZED' };
+    await node.getLatestBlockHeader(true);
+    expect(await statusOf()).toBe('unknown');
+  });
+
   it('take the 503 of a proxy for a limit while the node behind it answers, and else for an outage', async () => {
     const refusal = new StatusError('UNAVAILABLE', '');
     // As grpc-js reports it, word for word.
