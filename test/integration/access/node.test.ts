@@ -234,6 +234,21 @@ describe('unary calls', () => {
     expect(proxy.serverNames[0]).toBe('moved.test');
   });
 
+  it('go out on a new connection after a minute without any: a router may have dropped that one in silence', async () => {
+    await connect({ unary: { GetNetworkParameters: parameters } });
+    const proxy = await FaultProxy.before(server);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date'] });
+    atEnd(() => void vi.useRealTimers());
+    const node = await connect({}, { endpoint: parseEndpoint(`127.0.0.1:${proxy.port}`) });
+    await node.getNetworkParameters();
+    vi.advanceTimersByTime(59_000);
+    expect(proxy.connections).toBe(1);
+    vi.advanceTimersByTime(12_000);
+    await expect.poll(() => proxy.connections).toBe(0);
+    vi.useRealTimers();
+    expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
+  });
+
   it('go out beside a stream of heads where the node takes no connection more, and say so to whoever asks it who it is', async () => {
     const tell: StreamHandler = (_request, call) => call.send({ block_id: testId(1), block_height: '1' });
     const streams = { SubscribeBlockDigestsFromLatest: tell };
