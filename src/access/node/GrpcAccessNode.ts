@@ -1,8 +1,7 @@
-import { decodeBlockResponse, decodeCollectionResponse } from '../../flow/index.js';
-import { decodeExecutionDataResponse, decodeFullCollectionResponse } from '../../flow/index.js';
-import { decodeIndexedBlocksResponse, decodeSubscribeBlocksResponse } from '../../flow/index.js';
-import { decodeTransactionResponse, identifierBytes, parseIdentifier } from '../../flow/index.js';
-import { RequestFields, toIdentifier, WireError, WireWriter } from '../../flow/index.js';
+import { decodeBlockResponse, decodeCollectionResponse, RequestFields } from '../../flow/index.js';
+import { decodeExecutionDataResponse, decodeFullCollectionResponse, toIdentifier } from '../../flow/index.js';
+import { decodeIndexedBlocksResponse, decodeSubscribeBlocksResponse, WireError } from '../../flow/index.js';
+import { decodeTransactionResponse, identifierBytes, parseIdentifier, WireWriter } from '../../flow/index.js';
 import type { BlockDecoder, BlockExecutionData, Identifier } from '../../flow/index.js';
 import { sentence } from '../../runtime/index.js';
 import { RpcClient, type Decode, type RpcClientDependencies } from '../transport/RpcClient.js';
@@ -36,24 +35,28 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   readonly #proveBlock: BlockDecoder | undefined;
   readonly #rank: Rank;
   readonly #events: NodeEvents | undefined;
+  readonly #live: GrpcAccessNode;
+  /** Of the live one: whether it tells the status of blocks, as nodes do since the end of 2022. */
+  #tellsStatus: boolean | undefined;
 
   /**
    * `proveBlock` proves the blocks that the node sends in full form, and throws `RefusedBlockError` for one that is not taken.
-   * Default: blocks come in their light form, and are taken on the node's word. `live`: the client of the same node, for history.
+   * Default: blocks come in their light form, and are taken on the node's word. `live`: the same node, for history.
    */
   constructor(
     options: RpcClientOptions,
     dependencies: RpcClientDependencies & { readonly proveBlock?: BlockDecoder | undefined },
-    live?: RpcClient,
+    live?: GrpcAccessNode,
   ) {
-    this.client = this.#client = live ?? new RpcClient(options, dependencies);
+    this.client = this.#client = live === undefined ? new RpcClient(options, dependencies) : live.#client;
+    this.#live = live ?? this;
     this.#proveBlock = dependencies.proveBlock;
     this.#rank = live === undefined ? 'live' : 'history';
     this.#events = dependencies.events;
     this.endpoint = options.endpoint;
     this.name = options.endpoint.name;
     this.healthRecord = dependencies.healthRecord;
-    this.history = live === undefined ? new GrpcAccessNode(options, dependencies, this.#client) : this;
+    this.history = live === undefined ? new GrpcAccessNode(options, dependencies, this) : this;
   }
 
   healthOf(method: AccessMethod): NodeHealth {
@@ -84,6 +87,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   getLatestBlockHeader(sealed: boolean, options?: CallOptions): Promise<BlockHeader> {
     const decode: Decode<BlockHeader> = (message) => {
       const header = decodeBlockHeader(message);
+      this.#live.#tellsStatus ||= new RequestFields(message).uint32(2) !== 0;
       if (!sealed) this.#events?.onHead?.(header.height);
       return header;
     };
@@ -92,11 +96,11 @@ export class GrpcAccessNode implements AccessNode, Candidate {
 
   getBlockByHeight(height: number, options?: CallOptions): Promise<ReceivedBlock> {
     const decode: Decode<ReceivedBlock> = (message) => {
-      const received = decodeBlockResponse(message, this.#proveBlock);
-      if (received.block.height !== height) {
-        throw new WireError(`asked for height ${height}, got ${received.block.height}`);
-      }
-      return received;
+      const { block, status } = decodeBlockResponse(message, this.#proveBlock);
+      if (block.height !== height) throw new WireError(`asked for height ${height}, got ${block.height}`);
+      if (status !== 'unknown') this.#live.#tellsStatus = true;
+      // By height, nodes that tell none have finalized blocks alone.
+      return { block, status: this.#live.#tellsStatus === false ? 'finalized' : status };
     };
     const request = numbers(height, Number(this.#proveBlock !== undefined));
     return this.#ask('GetBlockByHeight', request, decode, options);

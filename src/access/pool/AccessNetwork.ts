@@ -84,11 +84,9 @@ export class AccessNetwork extends NodePool {
     const isUsed = (): boolean => this.named().some(isUsable);
     const isForeign = (): boolean => this.#areAllTried() && foreignOf(this.named()).length > 0;
     await this.#until(() => isUsed() || isForeign(), signal);
-    if (!isUsed())
-      throw new OperatorError(
-        'foreign',
-        foreignMessage(foreignOf(this.named()), this.dependencies.expectation(), this.source),
-      );
+    if (isUsed()) return;
+    const message = foreignMessage(foreignOf(this.named()), this.dependencies.expectation(), this.source);
+    throw new OperatorError('foreign', message);
   }
 
   /**

@@ -454,10 +454,8 @@ function forHistory(nodes: readonly PooledNode[]): readonly AccessNode[] {
 }
 
 function inOrder(members: readonly PoolMember[], method?: AccessMethod): readonly PooledNode[] {
-  return inOrderOfAsking(
-    members.map(({ node }) => node),
-    method,
-  );
+  const nodes = members.map(({ node }) => node);
+  return inOrderOfAsking(nodes, method);
 }
 
 function minimum(heights: readonly (number | undefined)[]): number | undefined {

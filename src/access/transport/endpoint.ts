@@ -31,10 +31,9 @@ export function parseEndpoint(text: string): Endpoint {
   const [, scheme, rest = ''] = /^(?:([a-z][a-z0-9+.-]*):\/\/)?(.*)$/is.exec(text.trim()) ?? [];
   const protocol = scheme?.toLowerCase() ?? 'grpc';
   const address = rest.endsWith('/') ? rest.slice(0, -1) : rest;
+  const isKnown = protocol === 'grpc' || protocol === 'grpcs';
   const wrong = [
-    ...(protocol === 'grpc' || protocol === 'grpcs'
-      ? []
-      : [`its protocol must be grpc or grpcs, not ${protocol}`]),
+    ...(isKnown ? [] : [`its protocol must be grpc or grpcs, not ${protocol}`]),
     ...(/[/?#@\s]/.test(address) ? [MORE_THAN_PLACE] : []),
   ];
   if (wrong.length > 0) return refuse(wrong.join(', and '));

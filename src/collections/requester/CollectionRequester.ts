@@ -189,9 +189,7 @@ export class CollectionRequester {
     this.#turn?.cancel();
     for (const { wanted } of this.#answers.splice(0)) this.#over(wanted);
     const calls = Array.from(this.#dependencies.mcq.allWanted()).flatMap(({ call }) => call ?? []);
-    for (const { controller } of calls) {
-      if (!controller.signal.aborted) controller.abort(reason);
-    }
+    for (const { controller } of calls) controller.abort(reason);
     await Promise.all(calls.map((call) => call.returned));
   }
 

@@ -61,11 +61,8 @@ export class RequestOrder {
     return this.#failing.size > 0 || this.#awaitsFetched;
   }
 
-  *wantedAt(height: number): Generator<WantedCollection> {
-    for (const id of this.#parts.mcq.missingIds(height)) {
-      const wanted = this.#parts.mcq.wanted(id);
-      if (wanted !== undefined) yield wanted;
-    }
+  wantedAt(height: number): readonly WantedCollection[] {
+    return this.#parts.mcq.missingIds(height).flatMap((id) => this.#parts.mcq.wanted(id) ?? []);
   }
 
   /** About how many collections are wanted from the lowest height through this one. */
@@ -195,7 +192,7 @@ export class RequestOrder {
 
   /** The node delivered. It may now have the collection's siblings too, and its earlier failures may be over. */
   gave(given: WantedCollection, { name }: AccessNode): void {
-    for (const { height } of given.heights) this.#wake(this.wantedAt(height));
+    for (const record of given.heights) if (this.#waits.size > 0) this.#wake(this.#pausingAt(record));
     // What the node could not fetch for long, it now can.
     if (isAwaited(given) && given.earlyAttempts >= EARLY_PAUSE.times)
       this.#wakeAwaited([...this.#parts.mcq.allWanted()].filter(({ lastNode }) => lastNode === name));
@@ -204,6 +201,13 @@ export class RequestOrder {
       this.#parts.mcq.allWanted(),
       ({ lastNode, failures }) => lastNode === name && failures?.get(name)?.isDenial === false,
     );
+  }
+
+  /** What pauses of what the height lacks, and perhaps more: a height may lack thousands, of which few pause. */
+  #pausingAt(record: HeightRecord): readonly WantedCollection[] {
+    if (this.#waits.size >= record.missingCount) return this.wantedAt(record.height);
+    const pausing = [...this.#waits.keys()];
+    return pausing.flatMap((key) => (key instanceof HeightRecord || !key.isWantedBy(record) ? [] : key));
   }
 
   /**
@@ -287,12 +291,8 @@ export class RequestOrder {
   }
 
   #mayAsk({ requests }: HeightRecord): boolean {
-    return (
-      requests !== undefined &&
-      !requests.held &&
-      requests.workers < this.#parts.workersPerHeight &&
-      requests.askable.size > 0
-    );
+    if (requests === undefined || requests.held) return false;
+    return requests.workers < this.#parts.workersPerHeight && requests.askable.size > 0;
   }
 }
 

@@ -216,7 +216,7 @@ export class HeadFollower {
   async #askNext(signal: AbortSignal): Promise<number | undefined> {
     const { nodes, name } = this.#parts;
     const live = nodes.live(CALL);
-    const healthy = live.filter((node) => node.healthOf(CALL) === 'healthy');
+    const healthy = live.filter((node) => node.supports(CALL) && node.healthOf(CALL) === 'healthy');
     const asked = healthy.length > 0 ? healthy : live;
     const node = asked[this.#polls++ % asked.length];
     if (node === undefined) return undefined;

@@ -234,6 +234,21 @@ describe('unary calls', () => {
     expect(proxy.serverNames[0]).toBe('moved.test');
   });
 
+  it('go out on a new connection after a minute without any: a router may have dropped that one in silence', async () => {
+    await connect({ unary: { GetNetworkParameters: parameters } });
+    const proxy = await FaultProxy.before(server);
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'Date'] });
+    atEnd(() => void vi.useRealTimers());
+    const node = await connect({}, { endpoint: parseEndpoint(`127.0.0.1:${proxy.port}`) });
+    await node.getNetworkParameters();
+    vi.advanceTimersByTime(59_000);
+    expect(proxy.connections).toBe(1);
+    vi.advanceTimersByTime(12_000);
+    await expect.poll(() => proxy.connections).toBe(0);
+    vi.useRealTimers();
+    expect(await node.getNetworkParameters()).toEqual({ chainId: 'c' });
+  });
+
   it('go out beside a stream of heads where the node takes no connection more, and say so to whoever asks it who it is', async () => {
     const tell: StreamHandler = (_request, call) => call.send({ block_id: testId(1), block_height: '1' });
     const streams = { SubscribeBlockDigestsFromLatest: tell };
@@ -292,6 +307,19 @@ describe('unary calls', () => {
     const blocks = iteratorOf(streamed.subscribeBlocks(1, { signal: never }));
     expect(await blocks.next()).toMatchObject({ value: { block: { height: 1 } } });
     await blocks.return?.();
+  });
+
+  it('give blocks by height as finalized where the node tells no status of any, as those from before the end of 2022', async () => {
+    let told: object = { block: testBlock(9) };
+    const ofHeight = (request: object) => ({ ...sealedBlock({ ...request }), block_status: 'BLOCK_UNKNOWN' });
+    const node = await connect({ unary: { GetLatestBlockHeader: () => told, GetBlockByHeight: ofHeight } });
+    const statusOf = async () => (await node.history.getBlockByHeight(5)).status;
+    expect(await statusOf()).toBe('unknown');
+    await node.getLatestBlockHeader(false);
+    expect(await statusOf()).toBe('finalized');
+    told = { ...told, block_status: 'BLOCK_FINALIZED' };
+    await node.getLatestBlockHeader(true);
+    expect(await statusOf()).toBe('unknown');
   });
 
   it('take the 503 of a proxy for a limit while the node behind it answers, and else for an outage', async () => {

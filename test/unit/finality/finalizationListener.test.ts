@@ -168,6 +168,13 @@ it('takes the head from whichever polled node moves', async () => {
   await world.clock.advance(2_000);
   expect(listener.finalized.height).toBe(110);
   expect(listener.finalized.advanceAgeMs()).toBeLessThanOrEqual(2_000);
+  // A node without the call takes no turn from the others.
+  world.node('stuck').unknown.add('GetLatestBlockHeader');
+  const asked = () => world.node('stuck').count('GetLatestBlockHeader');
+  await world.clock.advance(2_000);
+  const before = asked();
+  await world.clock.advance(10_000);
+  expect(asked()).toBe(before);
 });
 
 const stream = 'SubscribeBlockDigestsFromLatest';

@@ -216,11 +216,8 @@ export class SporkVerifier {
 
   #describe(claim: Claim): UndecidedSpork {
     const namesOf = (members: readonly PoolMember[]): string[] => members.map(({ node }) => node.name);
-    return {
-      rootHeight: claim.rootHeight,
-      reporters: namesOf(this.#reporters(claim)),
-      awaited: namesOf(this.#awaited(claim)),
-    };
+    const { rootHeight } = claim;
+    return { rootHeight, reporters: namesOf(this.#reporters(claim)), awaited: namesOf(this.#awaited(claim)) };
   }
 }
 

@@ -14,6 +14,8 @@ const LOOKED_UP_AGAIN_MS = 2_000;
 /** Nodes close connections that ping more than once in five minutes ("too_many_pings"). */
 const KEEPALIVE_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
+/** A connection without calls is closed after this time: routers and balancers forget it later, and tell nobody. */
+const IDLE_MS = 60_000;
 /** How many calls may be cancelled at once after a quiet time, and how many per second in the long run. */
 const CANCELS = { burst: 500, perSecond: 20 };
 /** Wait before ending streams: if the connection broke, they have ended by then, each with its own status. */
@@ -51,6 +53,7 @@ export function openConnection(
     'grpc.dns_min_time_between_resolutions_ms': LOOKED_UP_AGAIN_MS,
     'grpc.keepalive_time_ms': KEEPALIVE_MS,
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
+    'grpc.client_idle_timeout_ms': IDLE_MS,
     'grpc.primary_user_agent': userAgent,
     // A connection of its own: a rebuilt channel must not get the connection that it replaces.
     'grpc.use_local_subchannel_pool': 1,
