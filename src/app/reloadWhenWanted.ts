@@ -9,7 +9,7 @@ export interface Reloading {
   /** False where no file is named, or a pipe: then there is nothing to reload. */
   readonly hasFile: () => boolean;
   /** Reads it again, from the same sources. Expected errors: OperatorError. */
-  readonly load: () => LoadedConfig;
+  readonly load: () => Promise<LoadedConfig>;
   /** Calls back whenever the operator asks for a reload. */
   readonly onWanted: (listener: () => void) => void;
 }
@@ -75,7 +75,7 @@ export function reloadWhenWanted(
       tell('warn', fields, 'settings change at a restart only');
     }
   };
-  const reload = (): void => {
+  const reload = async (): Promise<void> => {
     isWanted = true;
     if (parts === undefined) return;
     if (!hasFile()) {
@@ -83,16 +83,16 @@ export function reloadWhenWanted(
       return;
     }
     try {
-      take(load(), parts);
+      take(await load(), parts);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       logger.error({ why: error.message }, 'the configuration was not reloaded: nothing has changed');
     }
   };
-  onWanted(reload);
+  onWanted(() => void reload());
   return (built) => {
     parts = built;
-    if (isWanted) reload();
+    if (isWanted) void reload();
   };
 }
 

@@ -6,7 +6,14 @@ import { checkCertificate } from '../../src/app/doctor/exposure.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
-import { daemonOn, devnetForTest, indexedHere, runCommand, runDaemonHere } from '../support/daemons.js';
+import {
+  asAdmin,
+  daemonOn,
+  devnetForTest,
+  indexedHere,
+  runCommand,
+  runDaemonHere,
+} from '../support/daemons.js';
 import { scratchDirectory, startArguments, startDaemon, storeFlags, storePath } from '../support/daemons.js';
 import { usePostgres } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';
@@ -333,7 +340,13 @@ it('doctor, where a database holds the index: tells the server and what it holds
   const words = /^Process \d+ is the daemon of .*, and does not answer\..*-CONT/;
   expect([stopped.code, stopped.saying('store', 'problem')]).toEqual([69, expect.stringMatching(words)]);
   await daemon.program.stop('SIGKILL');
-  expect((await examined(start)).code).toBe(0);
+  await asAdmin(
+    url,
+    'UPDATE flow_store.coverage SET from_height = 9; INSERT INTO flow_store.coverage VALUES (0, 5)',
+  );
+  const holed = await examined(start);
+  expect(holed.code).toBe(0);
+  expect(holed.saying('store', 'warning')).toContain('lacks heights 6 to 8, and no plan fetches them');
   const nowhere = await examined([...start, '--store', 'postgres://127.0.0.1:1/none']);
   expect(nowhere.code).toBe(74);
   expect(nowhere.saying('store', 'problem')).toContain('127.0.0.1:1');

@@ -2,7 +2,8 @@ import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { formatSize, silentLogger } from '../../observability/index.js';
 import { maskedEndpoint, OperatorError, type Clock } from '../../runtime/index.js';
-import { loadPostgres, lockHolder, rangesInWords, StorageError, surveyStore } from '../../storage/index.js';
+import { joined, loadPostgres, lockHolder, rangesInWords, StorageError } from '../../storage/index.js';
+import { surveyStore, without } from '../../storage/index.js';
 import type { BackfillPlan, DatabaseSurvey, HeightRange, SporkRecord } from '../../storage/index.js';
 import { runningDaemon, storePathOf } from '../lifecycle/daemonRecord.js';
 import { ok, problem, those, warning, type Finding } from './verdicts.js';
@@ -34,16 +35,29 @@ export async function lookAtStore(
   { chainId, dataDir, store }: Pick<DaemonConfig, 'chainId' | 'dataDir' | 'store'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
 ): Promise<{ readonly stored: StoredHeights; readonly found: readonly Finding[] }> {
-  if (store === undefined)
-    return { stored: await heightsInDirectory({ dataDir, chainId }, { clock, status }), found: [] };
+  if (store === undefined) {
+    const stored = await heightsInDirectory({ dataDir, chainId }, { clock, status });
+    return { stored, found: those(leftOut(stored)) };
+  }
   const { surveyDatabase } = await loadPostgres();
   const survey = await surveyDatabase({ url: store, key: 'store' }, { clock });
   const record = await runningDaemon(dataDir);
   const answers = record?.store !== maskedEndpoint(store) || record.api === undefined || (await status());
   const silence = `Process ${record?.pid} is the daemon of ${dataDir}, and does not answer. ${HANGS}`;
   const silent = !answers && problem('no_daemon', silence);
-  const found = those(silent, ...checkServer(survey), ok(describe(survey)));
-  return { stored: survey.store ?? nothingStored, found };
+  const stored = survey.store ?? nothingStored;
+  return { stored, found: those(silent, ...checkServer(survey), leftOut(stored), ok(describe(survey))) };
+}
+
+/** Heights between those that are indexed, which nobody fetches. */
+function leftOut({ coverage, plans }: StoredHeights): Finding | undefined {
+  const whole = { from: coverage[0]?.from ?? 0, to: coverage.at(-1)?.to ?? -1 };
+  const [first, ...more] = without([whole], joined([...coverage, ...plans]));
+  if (first === undefined) return undefined;
+  const plan = `backfill plan --from ${first.from} --to ${first.to}`;
+  return warning(
+    `The index lacks heights ${rangesInWords([first, ...more])}, and no plan fetches them: "${plan}" has them filled in.`,
+  );
 }
 
 /** Whether what readers use receives what the store is given. Expected errors: as `lookAtStore`. */

@@ -21,15 +21,20 @@ export async function configOf(invocation: Invocation, terminal: Terminal): Prom
         'To be rid of them, set enableServiceLinks: false in the pod, or give the Service or the container another name.\n',
     );
   }
-  const { store, api } = loaded.config;
-  await checkDatabaseUrls({ store, 'api.store': api.store }, (key) => exitFor(loaded, key));
+  await checkDatabases(loaded);
   return loaded;
 }
 
-/** Loads it without that warning, as SIGHUP does. Expected errors: as `configOf`. */
+/** Loads it without that warning, and without a look at databases, as SIGHUP does. Expected errors: as `configOf`. */
 export function configAgain({ configFile, written }: Invocation, terminal: Terminal): LoadedConfig {
   const { environment } = terminal;
   return loadConfig({ file: configFile, environment, flags: written }, terminal);
+}
+
+/** Checks the URLs of databases, without connecting. Expected errors: OperatorError `usage` for a flag, else `configuration`. */
+export async function checkDatabases(loaded: LoadedConfig): Promise<void> {
+  const { store, api } = loaded.config;
+  await checkDatabaseUrls({ store, 'api.store': api.store }, (key) => exitFor(loaded, key));
 }
 
 /**

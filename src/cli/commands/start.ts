@@ -2,7 +2,7 @@ import { statSync } from 'node:fs';
 import { runDaemon } from '../../app/index.js';
 import type { ExitReason } from '../../runtime/index.js';
 import type { Terminal, Invocation } from '../command.js';
-import { checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
+import { checkDatabases, checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
 /** `start`: runs the daemon until it is stopped or reaches its stop height. `ports`: see `runDaemon`. */
 export async function start(
@@ -24,7 +24,13 @@ export async function start(
       // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
       hasFile: () =>
         configFile !== undefined && statSync(configFile, { throwIfNoEntry: false })?.isFIFO() !== true,
-      load: () => checkEndpoints(configAgain(invocation, terminal)),
+      load: async () => {
+        const next = checkEndpoints(configAgain(invocation, terminal));
+        const { api, store } = next.config;
+        // Files that the URL in use names may be about to be replaced.
+        if (store !== config.store || api.store !== config.api.store) await checkDatabases(next);
+        return next;
+      },
       onWanted: (listener: () => void) => terminal.onReload(listener),
     },
   };

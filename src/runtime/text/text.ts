@@ -1,7 +1,7 @@
 import { withoutUrlPaths } from './credentials.js';
 
-/** Characters that control a terminal or reorder text. */
-const ACTING = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+/** Characters that control a terminal or reorder text, and halves of one. */
+const ACTING = /[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 /** A text that can appear in a sentence without quotes. */
 const PLAIN = /^[\w./:@+~-]+$/;
 const MAX_QUOTED = 80;
@@ -40,7 +40,9 @@ export function inShell(path: string): string {
 export function sentence(text: string): string {
   const line = escaped(text);
   if (line.length <= MAX_SENTENCE) return line;
-  return `${line.slice(0, MAX_SENTENCE - KEPT_END - 1)}…${line.slice(-KEPT_END)}`;
+  const cut = `${line.slice(0, MAX_SENTENCE - KEPT_END - 1)}…${line.slice(-KEPT_END)}`;
+  // What is left of characters that were cut in half.
+  return cut.replace(/\p{Cs}/gu, '');
 }
 
 /** `undefined` where it throws, whatever it is. */

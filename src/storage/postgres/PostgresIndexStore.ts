@@ -17,6 +17,7 @@ import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
+import { faultOf } from './connection/faultOf.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
@@ -226,10 +227,10 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     await this.#write(async (line) => {
       const next = applyCommit(before, batch);
       const { above, latestBlock, latestIndexedHeight } = next;
+      const move = watermarkMover(before.latestIndexedHeight, latestIndexedHeight, this.#database.place);
       await line.commit(batch.blocks, async (session) => {
         if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
-        if (latestIndexedHeight > before.latestIndexedHeight)
-          moveWatermark(session, before.latestIndexedHeight, latestIndexedHeight, this.#database.place);
+        if (latestIndexedHeight > before.latestIndexedHeight) await move(session);
       });
       // A range that touches the live one may have been published meanwhile.
       const book = this.initialised();
@@ -475,20 +476,23 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
 }
 
 /** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
-function moveWatermark(session: WriteSession, before: number, after: number, place: string): void {
-  session.later(
-    {
-      name: 'watermark',
-      text: 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1',
-      values: [before, after],
-    },
-    (rowCount) => {
-      if (rowCount === 1) return;
+function watermarkMover(before: number, after: number, place: string) {
+  let isKept = true;
+  return async (session: WriteSession): Promise<void> => {
+    // Where the row is there, something drops the change: that is waited for.
+    const left = { text: 'SELECT FROM flow_store.coverage WHERE to_height = $1', values: [before] };
+    if (!isKept && (await session.query(left)).rowCount === 0) {
       const found = `No row of flow_store.coverage at ${place} ends at height ${before}, where this process left it`;
       throw new StorageError(
         'corrupt',
         `${found}: somebody has changed it. Run "verify", then "repair --yes".`,
       );
-    },
-  );
+    }
+    const text = 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1';
+    session.later({ name: 'watermark', text, values: [before, after] }, (rowCount) => {
+      isKept = rowCount === 1;
+      const kept = new Error(`flow_store.coverage has kept ${rowCount} of 1 rows`);
+      if (!isKept) throw faultOf(kept, 'write to the store', place);
+    });
+  };
 }

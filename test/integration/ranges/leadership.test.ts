@@ -69,9 +69,14 @@ it('one leads, and each is known by its beats', () =>
             const url = await database();
             const one = await join(url, new VirtualClock());
             if (leads) expect(await lead(one.leadership)).toBeDefined();
-            await asAdmin(url, "UPDATE flow_store.worker SET host = 'elsewhere', pid = 7");
-            const name = "SET application_name = 'flow-collection-indexer elsewhere:7'";
-            await lockHeld(url, `${name}; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE`);
+            // The server would cut the name of its sessions before the number.
+            const host = `${'a-pod-'.repeat(9)}${String(leads)}`;
+            await asAdmin(url, 'UPDATE flow_store.worker SET host = $1, pid = 7', [host]);
+            const name = `flow-collection-indexer ${host.slice(-30)}:7`;
+            await lockHeld(
+              url,
+              `SET application_name = '${name}'; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE`,
+            );
             const two = await join(url);
             const silentAtMs = performance.now();
             expect(await lead(two.leadership)).toBeDefined();

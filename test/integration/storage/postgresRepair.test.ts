@@ -212,9 +212,10 @@ describe('a damaged height in a database', () => {
     const { store, url } = await filled();
     await store.close();
     const dropped = `CREATE OR REPLACE VIEW flow.spork AS SELECT *, 1 AS mine FROM flow_store.spork;
-       DROP VIEW flow.block, flow.script`;
+       DROP VIEW flow.block, flow.script; DROP INDEX flow_store.block_id`;
     await asAdmin(url, dropped);
     await (await postgres.open(url)).close();
+    expect(await countIn(url, "pg_indexes WHERE indexname = 'block_id'")).toBe(1);
     expect(await countIn(url, 'flow.block WHERE height = 30')).toBe(1);
     expect(await rowsOf(url, 'SELECT mine FROM flow.spork')).toEqual([{ mine: 1 }]);
     await asAdmin(url, 'DROP SCHEMA flow CASCADE');

@@ -144,7 +144,7 @@ it('start that is told to end before it has begun ends in good order, and does n
   expect(existsSync(dataDir)).toBe(false);
 });
 
-it('a reload takes no setting from a configuration of another network', () => {
+it('a reload takes no setting from a configuration of another network', async () => {
   const at = (network: string) => {
     const flags = new Map([['network', [network]]]);
     return loadConfig({ file: undefined, environment: {}, flags }, { isTerminal: false });
@@ -152,10 +152,12 @@ it('a reload takes no setting from a configuration of another network', () => {
   const [fatal, setLevel] = [() => undefined, () => undefined];
   const logger = Object.assign(new RecordingLogger(), { fatal, setLevel });
   let reload = (): void => undefined;
-  const parts = { load: () => at('mainnet'), onWanted: (listener: () => void) => void (reload = listener) };
+  const load = () => Promise.resolve(at('mainnet'));
+  const parts = { load, onWanted: (listener: () => void) => void (reload = listener) };
   const built = reloadWhenWanted({ hasFile: () => true, loaded: at('devnet'), ...parts }, { logger });
   reload();
   built({} as Parameters<typeof built>[0]);
+  await new Promise(setImmediate);
   expect(logger.records).toMatchObject([{ fields: { why: matching(/for the network mainnet/) } }]);
 });
 

@@ -11,6 +11,9 @@ it('keeps its beginning and its end when it is too long', () => {
   const { message } = new OperatorError('usage', `Wrong value "${'x'.repeat(50_000)}". Write a number.`);
   expect(message.length).toBeLessThanOrEqual(1_000);
   expect(message).toMatch(/^Wrong value "xxx.*…x*"\. Write a number\.$/);
+  // Not half a character: JSON in PostgreSQL, and some readers of a log, refuse that.
+  for (const before of ['', 'x'])
+    expect(new OperatorError('usage', before + '😀'.repeat(1_000)).message).not.toMatch(/\p{Cs}/u);
 });
 
 it('holds no credentials', () => {

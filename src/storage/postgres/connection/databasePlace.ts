@@ -71,9 +71,13 @@ export function databasePlace(
   };
 }
 
-/** By what the server shows the sessions of a process. */
+/** Servers cut a name to 63 bytes. */
+const MAX_HOST = 30;
+
+/** By what the server shows the sessions of a process. Of a long host, what tells it from others: the end of a pod's name, or of the first label. */
 export function applicationName(host: string, pid: number): string {
-  return `flow-collection-indexer ${host}:${pid}`;
+  const shown = host.length > MAX_HOST ? host.replace(/\..*/s, '').slice(-MAX_HOST) : host;
+  return `flow-collection-indexer ${shown}:${pid}`;
 }
 
 /**

@@ -8,6 +8,7 @@ import type { Session } from '../connection/Session.js';
 import { lockStore, storeRow } from './bookRows.js';
 import {
   DATA_TABLES,
+  LATER_NAMES,
   LATER_STATEMENTS,
   OLDEST_SERVER,
   PARTITION_HEIGHTS,
@@ -52,9 +53,10 @@ export async function prepareDatabase(
   }
   const row = await storeRow<StoreRow>(database, {
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
-      num_nulls(to_regclass('flow_store.evidence'), to_regclass('flow_store.account_transaction_height')) = 0 AND EXISTS (
+      (SELECT every(to_regclass('flow_store.' || name) IS NOT NULL) FROM unnest($1::text[]) AS name) AND EXISTS (
         SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "isCurrent"
       FROM flow_store.store`,
+    values: [LATER_NAMES],
   });
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });

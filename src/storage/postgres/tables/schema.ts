@@ -11,7 +11,19 @@ export const PARTITION_HEIGHTS = 5_000_000;
 /** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
 
-/** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make. */
+/** What is found by what, besides the primary keys. A start makes again what was dropped, or not restored with the tables. */
+const INDEXES = {
+  block_id: 'block (id)',
+  collection_id: 'collection (id)',
+  transaction_id: 'transaction (id)',
+  transaction_script: 'transaction (script_hash)',
+  // A few heights are removed or checked at once, which must not read a whole partition. It is small, and costs a commit nothing.
+  // Ranges are filled at the same time, so a page has heights of several.
+  account_transaction_height:
+    'account_transaction USING brin (height int8_minmax_multi_ops) WITH (autosummarize = on)',
+};
+
+/** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make, and indexes. */
 export const LATER_STATEMENTS: readonly string[] = [
   // One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version needs not know it.
   'CREATE TABLE IF NOT EXISTS flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
@@ -21,13 +33,13 @@ export const LATER_STATEMENTS: readonly string[] = [
   'INSERT INTO flow_store.proven VALUES (1, NULL) ON CONFLICT DO NOTHING',
   // What says who signs from a block on: `record` is the value of LevelDB, checksum included.
   'CREATE TABLE IF NOT EXISTS flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
-  // A few heights are removed or checked at once, which must not read a whole partition. It is small, and costs a commit nothing.
-  // Ranges are filled at the same time, so a page has heights of several.
-  `CREATE INDEX IF NOT EXISTS account_transaction_height ON flow_store.account_transaction
-    USING brin (height int8_minmax_multi_ops) WITH (autosummarize = on)`,
+  ...Object.entries(INDEXES).map(([name, on]) => `CREATE INDEX IF NOT EXISTS ${name} ON flow_store.${on}`),
   // Last: it keeps everybody from reading plans.
   'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
 ];
+
+/** What `LATER_STATEMENTS` make, by name. */
+export const LATER_NAMES: readonly string[] = ['evidence', ...Object.keys(INDEXES)];
 
 /**
  * All tables. Users read them through the views of the schema `flow`, which hide uncovered heights; the schema
@@ -100,7 +112,6 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     record bytea NOT NULL,
     PRIMARY KEY (height)
   ) PARTITION BY RANGE (height)`,
-  'CREATE INDEX block_id ON flow_store.block (id)',
   `CREATE TABLE flow_store.body (
     height bigint NOT NULL,
     chunk integer NOT NULL,
@@ -116,7 +127,6 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     bytes integer NOT NULL,
     PRIMARY KEY (height, collection_index)
   ) PARTITION BY RANGE (height)`,
-  'CREATE INDEX collection_id ON flow_store.collection (id)',
   `CREATE TABLE flow_store.transaction (
     height bigint NOT NULL,
     collection_index integer NOT NULL,
@@ -134,8 +144,6 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     bytes integer NOT NULL,
     PRIMARY KEY (height, collection_index, transaction_index)
   ) PARTITION BY RANGE (height)`,
-  'CREATE INDEX transaction_id ON flow_store.transaction (id)',
-  'CREATE INDEX transaction_script ON flow_store.transaction (script_hash)',
   `CREATE TABLE flow_store.account_transaction (
     address bytea NOT NULL,
     height bigint NOT NULL,
