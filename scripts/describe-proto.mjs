@@ -77,6 +77,7 @@ function describe({ name, imports, inPackage }, objects) {
       ...(isMap ? { type: 'TYPE_MESSAGE', typeName: `${placeOf(of)}.${entryName(of)}` } : typeOf(of)),
       options: deprecation(of),
       oneofIndex: of.partOf === null ? undefined : oneofs.indexOf(of.partOf),
+      proto3Optional: of.options?.proto3_optional,
       jsonName: jsonName(of.name),
     };
   };

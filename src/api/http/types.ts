@@ -84,7 +84,6 @@ export interface WebSocketRoute {
 export const closeCodes = {
   done: 1000,
   goingAway: 1001,
-  policy: 1008,
   comeBack: 1012,
   tryAgainLater: 1013,
   unauthorized: 3000,

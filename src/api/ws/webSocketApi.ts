@@ -260,12 +260,11 @@ function converse(
   };
 
   socket.on('pong', () => (hasShownLife = true));
-  socket.on('message', (data, isBinary) => {
+  // In a frame of text or of bytes, as on access nodes.
+  socket.on('message', (data) => {
     hasShownLife = true;
-    if (isBinary || !Buffer.isBuffer(data)) {
-      socket.close(closeCodes.policy, 'messages are text');
-      return;
-    }
+    // By default `ws` delivers data in one buffer.
+    if (!Buffer.isBuffer(data)) return;
     const text = data.toString();
     unhandled += 1;
     flow();
