@@ -242,7 +242,6 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
   }
 
   async #run(range: HeightRange): Promise<RangeStore> {
-    const { logger } = this.dependencies;
     const queue = this.#queue;
     await this.endRun(range.from);
     await queue.record('range', (book) => {
@@ -254,7 +253,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     const below = await unlessDamaged(() => this.blockByHeight(range.from - 1));
     const open = openAt(this.initialised(), range);
     assert(open !== undefined, 'the range is open');
-    const run = new LevelRange(open, below && headOf(below), { queue, store: this, logger });
+    const run = new LevelRange(open, below && headOf(below), { queue, store: this });
     this.runs.set(range.from, run);
     return run;
   }
