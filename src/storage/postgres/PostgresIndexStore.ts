@@ -21,7 +21,7 @@ import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
 import { PostgresRange, type Publishing } from './ranges/PostgresRange.js';
-import { readAccountPage, postgresSource } from './reading/postgresReader.js';
+import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.js';
@@ -119,13 +119,12 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
     this.#load(loaded);
     this.accounts = {
-      coverage: () => {
+      ...this.accountsOf(() => {
         if (!accounts) return undefined;
         const meta = this.meta();
         if (meta === undefined) return { from: 0, to: -1, missingHeights: 0 };
         return { from: meta.firstHeight, to: this.latestIndexedHeight(), missingHeights: 0 };
-      },
-      page: (query) => readAccountPage(this.#database.patient, query, this.accounts.coverage()),
+      }),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
     };
