@@ -8,13 +8,13 @@ import type { RangeJob, WorkSource } from './ports.js';
 export type RangeOutcome =
   | { readonly kind: 'published' }
   /** See `RangeJob.fail`. */
-  | { readonly kind: 'failed'; readonly reason: string; readonly startOver?: boolean };
+  | { readonly kind: 'failed'; readonly reason: string };
 
 /** A line at work on one range. */
 export interface RangeLine {
   /** Rejects only with an error that ends the daemon, or with `RangeLostError`. */
   readonly outcome: Promise<RangeOutcome>;
-  /** Ends the line and waits for its last write. Idempotent. Expected errors: `RangeLostError`. */
+  /** Ends the line and waits for its last write. Call it once. Expected errors: `RangeLostError`. */
   close(): Promise<void>;
 }
 
@@ -82,7 +82,6 @@ export class RangeRunner<L extends RangeLine> {
 
   async #fill(job: RangeJob, signal: AbortSignal): Promise<void> {
     const { logger, onPublished } = this.#dependencies;
-    const { from, to } = job.range;
     let outcome: RangeOutcome | undefined;
     try {
       if (!signal.aborted) outcome = await this.#outcomeOf(job, signal);
@@ -92,19 +91,15 @@ export class RangeRunner<L extends RangeLine> {
         const { damage: reason = error.message, height } = error;
         this.#dependencies.onDamage({ height, what: reason });
         // Nothing heals a height that is not covered yet: the range begins anew.
-        outcome = {
-          kind: 'failed',
-          reason,
-          startOver: height !== undefined && height >= from && height <= to,
-        };
+        outcome = { kind: 'failed', reason };
       } else if (!(error instanceof RangeLostError)) {
         await job.release();
         throw error;
       }
     }
     if (outcome === undefined) return job.release();
-    if (outcome.kind === 'failed') return job.fail(outcome.reason, { startOver: outcome.startOver === true });
-    logger.debug({ from, to }, 'a range is filled');
+    if (outcome.kind === 'failed') return job.fail(outcome.reason);
+    logger.debug(job.range, 'a range is filled');
     await job.succeed();
     onPublished?.(job.range);
   }

@@ -16,7 +16,7 @@ export interface RangeRun {
 /** What is done at the end of a run. */
 interface RunEnds {
   /** Returns how often the range has failed in a row. */
-  readonly failed: (reason: string, startOver: boolean) => Promise<number | undefined>;
+  readonly failed: (reason: string) => Promise<number | undefined>;
   /** Whatever the outcome, in the end. */
   readonly over?: (isGivenBack: boolean) => Promise<void>;
 }
@@ -77,10 +77,8 @@ export class RunningRanges<Run extends RangeRun> {
         await over(false);
         this.#logFilled(planned, range);
       },
-      fail: (reason, { startOver = false } = {}) =>
-        over(false, async () =>
-          this.#logFailed({ ...range, failures: await ends.failed(reason, startOver), reason }),
-        ),
+      fail: (reason) =>
+        over(false, async () => this.#logFailed({ ...range, failures: await ends.failed(reason), reason })),
       release: () => over(true),
     };
   }

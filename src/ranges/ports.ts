@@ -24,10 +24,10 @@ export interface RangeJob {
   /** The range is published. */
   succeed(): Promise<void>;
   /**
-   * The blocks of the nodes do not fit the index. The range runs again after a pause; after too many failures in a row it is
-   * disputed. `startOver`: its durable blocks may be false, and are deleted.
+   * The blocks of the nodes do not fit the index. The durable ones of the range may be false, and are deleted. It runs again after
+   * a pause; after too many failures in a row it is disputed.
    */
-  fail(reason: string, how?: { readonly startOver?: boolean }): Promise<void>;
+  fail(reason: string): Promise<void>;
   /** Gives it back as it is. */
   release(): Promise<void>;
 }

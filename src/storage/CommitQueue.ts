@@ -1,6 +1,5 @@
 import { AbortError, abortReason, asError, sleep, type Clock } from '../runtime/index.js';
 import type { WriteRoom } from './port/IndexStore.js';
-import { ParentLinkError } from './port/ParentLinkError.js';
 import type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
 import type { BlockHead, SporkRecord } from './port/stored.js';
 
@@ -77,8 +76,8 @@ export class CommitQueue {
 
   /**
    * Resolves when the block is durable: with false if it was already when its turn came. Rejects with AbortError after
-   * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then everything above the watermark has been
-   * deleted, so that a restart begins with a clean chain. Hand in each height once.
+   * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then what is durable above the watermark is to be
+   * forgotten before a restart. Hand in each height once.
    */
   write({ block, collections, spork }: Pick<Waiting, keyof BlockEntry | 'spork'>): Promise<boolean> {
     if (this.#over.signal.aborted) return Promise.reject(abortReason(this.#over.signal));
@@ -140,7 +139,7 @@ export class CommitQueue {
         if (this.#next.blocks.length > 0) await sleep(this.#deps.clock, 0);
       }
     } catch (error) {
-      const failure = await this.#afterRewind(error);
+      const failure = asError(error);
       for (const { reject } of group.blocks) reject(failure);
       this.#refuse(failure);
     }
@@ -233,19 +232,6 @@ export class CommitQueue {
   /** True for a durable height that the watermark may pass. */
   #isConfirmed(height: number): boolean {
     return this.#store.hasHeight(height) && !this.#doubted.has(height);
-  }
-
-  /**
-   * The error, after blocks that do not link have been deleted: those above the watermark are not part of the index yet,
-   * and can be fetched again.
-   */
-  async #afterRewind(error: unknown): Promise<Error> {
-    try {
-      if (error instanceof ParentLinkError) await this.#store.forgetAbove();
-    } catch (cause) {
-      return asError(cause);
-    }
-    return asError(error);
   }
 
   /** The first refusal counts. */

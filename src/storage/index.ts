@@ -3,7 +3,7 @@ import type { PostgresIndexStore } from './postgres/PostgresIndexStore.js';
 
 export { accountIndexBuilder } from './accounts/accountIndexBuilder.js';
 export type { Database, Entry } from './records/Database.js';
-export { BorderError, ParentLinkError, RangeTakenError } from './port/ParentLinkError.js';
+export { ParentLinkError, RangeTakenError } from './port/ParentLinkError.js';
 export { CommitQueue } from './CommitQueue.js';
 export type { CommitQueueOptions } from './CommitQueue.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';

@@ -349,18 +349,18 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'storage/leveldb/ranges/LevelRange.ts': {
     'coverage of history is written without the last blocks of its range':
-      "await queue.record('range', change, batch.{+latestIndexedHeight === this.range.to ? [] : batch.+}blocks);",
+      "await this.#queue.record('range', change, batch.{+latestIndexedHeight === this.range.to ? [] : batch.+}blocks);",
   },
   'storage/records/reading/RangeReader.ts': {
     'a range of history is published before its last height is there':
-      'isWhole: latestIndexedHeight [-=== to-]{+>= to - 1+} };',
+      'return latestIndexedHeight [-=== to-]{+>= to - 1+};',
     'what a range of history has above a gap is fetched again':
       'return [-hasHeight(this.state(), height)-]{+height >= this.range.from && height <= this.latestIndexedHeight()+};',
   },
   'storage/records/book/applyCommit.ts': {
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     'a border of a range of history is not checked': [
-      '[-if (!links(lower, upper, known)) throw new BorderError(upper, lower);-]',
+      '[-    checkLink(lower, upper, known);\n-]',
       'storage/levelStore.test.ts: that do not link to the block %s them are refused, and not written',
     ],
   },

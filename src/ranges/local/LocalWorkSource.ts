@@ -140,17 +140,14 @@ export class LocalWorkSource implements WorkSource {
     this.#notBeforeMs.delete(range.from);
     this.#turns.took(range);
     const run = { range, store: await store.ranges.run(range), controller: new AbortController() };
-    return this.#running.begin(run, {
-      failed: (reason, startOver) => this.#failed(range, reason, startOver),
-    });
+    return this.#running.begin(run, { failed: (reason) => this.#failed(range, reason) });
   }
 
-  async #failed(range: HeightRange, reason: string, startOver: boolean): Promise<number> {
+  async #failed(range: HeightRange, reason: string): Promise<number> {
     const { clock, random, store } = this.#dependencies;
     const before = store.ranges.open().find(({ from }) => from === range.from);
     const failures = (before?.failures ?? 0) + 1;
-    const failed = [{ ...range, failures, reason }];
-    await store.ranges.change({ failed, ...(startOver ? { dropped: [range] } : {}) });
+    await store.ranges.change({ failed: [{ ...range, failures, reason }], dropped: [range] });
     this.#notBeforeMs.set(range.from, clock.monotonic() + backoffMs(RETRY_BACKOFF, failures - 1, random));
     return failures;
   }

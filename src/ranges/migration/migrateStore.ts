@@ -1,6 +1,5 @@
 import { OperatorError } from '../../runtime/index.js';
 import {
-  BorderError,
   MAX_OPEN_RANGES,
   MAX_PLANS,
   ParentLinkError,
@@ -124,11 +123,11 @@ async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promis
       const batch = { blocks, latestIndexedHeight: last.height };
       await run.commit(spork === undefined ? batch : { ...batch, spork });
     } catch (error) {
-      // Below the first of these blocks is what the target has.
-      if (error instanceof ParentLinkError && error.height !== first.height)
-        throw damaged(error.height, `its parent is not the block of height ${error.height - 1}`);
-      if (error instanceof BorderError || error instanceof ParentLinkError) throw contradiction(error.height);
-      throw error;
+      if (!(error instanceof ParentLinkError)) throw error;
+      const { height } = error;
+      // Below the first of these blocks, and above the last one of a range, is what the target has.
+      if (height <= first.height || height > last.height) throw contradiction(height);
+      throw damaged(height, `its parent is not the block of height ${height - 1}`);
     }
     copy.copied += blocks.length;
     copy.onProgress({ copied: copy.copied, missing: copy.missing, height: last.height });

@@ -1,4 +1,4 @@
-import { AbortError, backoffMs, childOf, Pause } from '../../runtime/index.js';
+import { backoffMs, childOf, Pause } from '../../runtime/index.js';
 import { DatabaseFault, MAX_OPEN_RANGES, overlap, RangeTakenError } from '../../storage/index.js';
 import { StorageError, within } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
@@ -278,10 +278,9 @@ export class BossWorkSource implements WorkSource {
     const { from, to } = claim.data;
     const range = { from, to };
     const controller = childOf(claim.lost);
-    const onLost = (): void => controller.abort(new AbortError('another process has the range now'));
     let store: RangeStore;
     try {
-      store = await book.run(range, { publishing: (session) => claim.complete(session), onLost });
+      store = await book.run(range, (session) => claim.complete(session));
     } catch (error) {
       if (!(error instanceof RangeTakenError)) throw error;
       await boss.database.transaction((session) => claim.fail(session, error.message, LATER_MS));
@@ -289,13 +288,13 @@ export class BossWorkSource implements WorkSource {
     }
     const run = { plan: plan.id, range, store, claim, controller };
     return this.#running.begin(run, {
-      failed: (reason, startOver) => unlessRefused(this.#failed(run, reason, startOver)),
+      failed: (reason) => unlessRefused(this.#failed(run, reason)),
       over: (isGivenBack) => this.#registry.release(claim, isGivenBack),
     });
   }
 
   /** `undefined`: its plan was cancelled, or the store rewound. A disputed range has no job until it is redriven. */
-  #failed({ range, claim }: JobRun, reason: string, startOver: boolean): Promise<number | undefined> {
+  #failed({ range, claim }: JobRun, reason: string): Promise<number | undefined> {
     const { book, random } = this.#parts;
     return book.transact(async ({ open, session, write }) => {
       const before = open.find(({ from }) => from === range.from);
@@ -303,8 +302,7 @@ export class BossWorkSource implements WorkSource {
       if (failures >= FAILURES_BEFORE_DISPUTE) await claim.complete(session);
       else await claim.fail(session, reason, backoffMs(RETRY_BACKOFF, failures - 1, random));
       if (before === undefined) return undefined;
-      const failed = [{ ...range, failures, reason }];
-      await write({ failed, ...(startOver ? { dropped: [range] } : {}) });
+      await write({ failed: [{ ...range, failures, reason }], dropped: [range] });
       return failures;
     });
   }

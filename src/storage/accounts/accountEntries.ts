@@ -67,7 +67,7 @@ const READ_AT_ONCE = 256;
 export async function readAccountPage(
   database: Database,
   query: AccountQuery,
-  { coverage, firstHeight }: { readonly coverage: AccountCoverage; readonly firstHeight: number },
+  coverage: AccountCoverage,
 ): Promise<AccountPage> {
   const top = { height: coverage.to + 1, collectionIndex: 0, transactionIndex: 0 };
   const bottom = { height: coverage.from, collectionIndex: 0, transactionIndex: 0 };
@@ -77,7 +77,7 @@ export async function readAccountPage(
   for (const entry of found) transactions.push(await follow(database, entry));
   if (next !== undefined) return { transactions, next, coverage };
   // The scan reached the end of the coverage. There may be more below it, not indexed yet.
-  const isEnd = coverage.from <= firstHeight;
+  const isEnd = coverage.missingHeights === 0;
   return { transactions, next: isEnd ? undefined : lower(before, bottom), coverage };
 }
 

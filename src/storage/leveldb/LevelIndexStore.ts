@@ -2,7 +2,6 @@ import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { readAccountPage } from '../accounts/accountEntries.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeChange } from '../port/RangeBook.js';
@@ -58,13 +57,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
   readonly #database: Database;
   readonly #queue: BookWriter;
   readonly accounts: AccountIndex = {
-    coverage: () => accountCoverageOf(this.book(), this.#wantsAccounts),
-    page: async (query) => {
-      const coverage = this.accounts.coverage();
-      assert(coverage !== undefined, 'the account index is off');
-      const { firstHeight = 0 } = this.meta() ?? {};
-      return readAccountPage(this.#database, query, { coverage, firstHeight });
-    },
+    ...this.accountsOf(() => accountCoverageOf(this.book(), this.#wantsAccounts)),
     extend: () => this.tell(() => extendAccounts(this.#queue)),
   };
   readonly ranges = this.rangesWith({
@@ -242,7 +235,6 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
   }
 
   async #run(range: HeightRange): Promise<RangeStore> {
-    const { logger } = this.dependencies;
     const queue = this.#queue;
     await this.endRun(range.from);
     await queue.record('range', (book) => {
@@ -254,7 +246,7 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     const below = await unlessDamaged(() => this.blockByHeight(range.from - 1));
     const open = openAt(this.initialised(), range);
     assert(open !== undefined, 'the range is open');
-    const run = new LevelRange(open, below && headOf(below), { queue, store: this, logger });
+    const run = new LevelRange(open, below && headOf(below), { queue, store: this });
     this.runs.set(range.from, run);
     return run;
   }

@@ -166,6 +166,8 @@ export interface IndexStore extends IndexReader, RangeStore {
    * `StorageError`.
    */
   keepEvidence(evidence: CommitteeEvidence): Promise<void>;
+  /** Removes the blocks above the watermark, of which one is false. Idempotent. Expected errors: `StorageError`. */
+  forgetAbove(): Promise<void>;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
   /**

@@ -45,10 +45,8 @@ export interface RangeStore {
    * the next open, and every further write is refused.
    *
    * The commit that completes an open range also publishes it: it is covered, and no longer open. Expected error:
-   * `BorderError` when its first or last block does not link to the covered block next to it. Then nothing was written,
-   * and the run is useless: the range must be dropped and filled again, from other nodes.
+   * `ParentLinkError` when two blocks do not link; of a complete range also its first or last one to the covered block next to
+   * it. Then nothing was written, and the run is over: an open range must be dropped and filled again, from other nodes.
    */
   commit(batch: CommitBatch): Promise<void>;
-  /** Removes the blocks above the watermark, of which one is false. Idempotent. Expected errors: `StorageError`. */
-  forgetAbove(): Promise<void>;
 }

@@ -21,8 +21,8 @@ import { faultOf } from './connection/faultOf.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
-import { PostgresRange, type RunHooks } from './ranges/PostgresRange.js';
-import { readAccountPage, postgresSource } from './reading/postgresReader.js';
+import { PostgresRange, type Publishing } from './ranges/PostgresRange.js';
+import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.js';
@@ -79,7 +79,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   /** Of a store that several processes fill: each change is based on what the database holds. */
   readonly ranges = this.rangesWith({
     change: (change: RangeChange) => this.#changeRanges(change),
-    run: (range: HeightRange, hooks?: RunHooks) => this.#run(range, hooks),
+    run: (range: HeightRange, publishing?: Publishing) => this.#run(range, publishing),
     /** Expected errors: `StorageError`. */
     read: () => this.#readRanges(),
     /**
@@ -120,13 +120,12 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
     this.#load(loaded);
     this.accounts = {
-      coverage: () => {
+      ...this.accountsOf(() => {
         if (!accounts) return undefined;
         const meta = this.meta();
         if (meta === undefined) return { from: 0, to: -1, missingHeights: 0 };
         return { from: meta.firstHeight, to: this.latestIndexedHeight(), missingHeights: 0 };
-      },
-      page: (query) => readAccountPage(this.#database.patient, query, this.accounts.coverage()),
+      }),
       // Its entries are written with the blocks.
       extend: () => Promise.resolve(),
     };
@@ -275,7 +274,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   }
 
   /** Expected errors: `RangeTakenError`. Writes of a run that was replaced reject with `RangeLostError`. */
-  async #run(range: HeightRange, hooks: RunHooks = {}): Promise<RangeStore> {
+  async #run(range: HeightRange, publishing?: Publishing): Promise<RangeStore> {
     const { from, to } = range;
     await this.endRun(from);
     const { below, fence, open } = await this.#transact(async ({ coverage, open: all, session, write }) => {
@@ -298,7 +297,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const run = new PostgresRange(open, below, {
       ...this.#parts,
       fence,
-      hooks,
+      publishing,
       store: this,
       adopt: (ranges) => this.#adopt(ranges),
       inTurn: (action) => this.#inTurn(action),

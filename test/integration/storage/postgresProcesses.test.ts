@@ -245,7 +245,6 @@ describe('ranges of a store on PostgreSQL', () => {
     await run.commit(batchOf(...blocks(10, 12)));
     await store.ranges.change({ dropped: [range(10, 19)] });
     await expect(run.commit(batchOf(...blocks(13, 19)))).rejects.toMatchObject({ kind: 'locked' });
-    await run.forgetAbove();
     expect(store.ranges.open()).toEqual([]);
     expect(await countIn(url, 'flow_store.block')).toBe(1);
   });

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
 import { confirmRootAbove } from '../../../src/app/lifecycle/knownBlocks.js';
 import { sha3, toIdentifier } from '../../../src/flow/index.js';
-import { BorderError } from '../../../src/storage/index.js';
+import { ParentLinkError } from '../../../src/storage/index.js';
 import { chainWith, commitThrough, makeBlock, metaFrom, storeKinds } from '../../support/index.js';
 
 const FIRST = 100;
@@ -38,7 +38,7 @@ describe.each(storeKinds)('a range below an unconfirmed root, on $name', ({ use 
     const refused = await store.ranges.run(range);
     await confirmRootAbove(range, refused, { store, sporks: [] });
     await confirmRootAbove(range, refused, { store, sporks: table('bb'.repeat(32)) });
-    await expect(commitThrough(refused, chain, ROOT - 1)).rejects.toThrow(BorderError);
+    await expect(commitThrough(refused, chain, ROOT - 1)).rejects.toThrow(ParentLinkError);
 
     await store.ranges.change({ dropped: [range] });
     const run = await store.ranges.run(range);

@@ -193,16 +193,16 @@ describe('a store that holds nothing yet', () => {
   });
 });
 
-it('a range that fails goes on behind what is durable unless it is to start over, and is warned of once it is disputed', async () => {
+it('a range that fails begins anew, and is warned of once it is disputed', async () => {
   const { clock, logger, next, source, store } = setUp();
   await source.plan({ ...ALL, from: 90 });
   for (let failures = 1; failures <= FAILURES_BEFORE_DISPUTE; failures += 1) {
     const job = await next();
     store.fill(job.range, 1);
-    await job.fail('it does not link', { startOver: failures === 2 });
+    await job.fail('it does not link');
     await clock.advance(150_000);
   }
-  expect(store.open()[0]!.next).toBe(93);
+  expect(store.open()[0]!.next).toBe(90);
   expect(logger.of('warn')).toHaveLength(1);
 });
 
@@ -210,7 +210,7 @@ const step = fc.oneof(
   { weight: 6, arbitrary: fc.constant('take' as const) },
   { weight: 6, arbitrary: fc.constant('finish' as const) },
   { weight: 3, arbitrary: fc.constant('some' as const) },
-  ...(['fail', 'over', 'pause', 'resume', 'plan', 'cancel', 'restart', 'wait', 'redrive'] as const).map(
+  ...(['fail', 'pause', 'resume', 'plan', 'cancel', 'restart', 'wait', 'redrive'] as const).map(
     (arbitrary) => ({ weight: 1, arbitrary: fc.constant(arbitrary) }),
   ),
 );
@@ -247,9 +247,9 @@ it('whatever happens: no height is handed out twice, and in the end all that is 
           jobs = [];
           ({ clock, nextNow, source } = setUp({ store, borders: [37] }));
         } else if (job !== undefined && what === 'some') store.fill(job.range, 3);
-        if (job === undefined || !['finish', 'fail', 'over'].includes(what)) continue;
+        if (job === undefined || !['finish', 'fail'].includes(what)) continue;
         jobs = jobs.filter((other) => other !== job);
-        if (what !== 'finish') await job.fail('no', { startOver: what === 'over' });
+        if (what !== 'finish') await job.fail('no');
         else {
           if (store.open().some(({ from }) => from === job.range.from)) store.fill(job.range);
           await job.succeed();

@@ -54,7 +54,7 @@ function setUp(
       store: {} as RangeStore,
       signal: controller.signal,
       succeed: () => tell('succeeded'),
-      fail: (reason, how) => tell(`failed: ${reason}${how?.startOver === true ? ', over' : ''}`),
+      fail: (reason) => tell(`failed: ${reason}`),
       release: () => tell('released'),
     };
   };
@@ -93,9 +93,9 @@ describe('the runner of ranges', () => {
     await settle();
     expect(said).toEqual(['1 succeeded']);
     expect(at()).toEqual([0, 2]);
-    lines.get(0)!.end({ kind: 'failed', reason: 'it does not fit', startOver: true });
+    lines.get(0)!.end({ kind: 'failed', reason: 'it does not fit' });
     await settle();
-    expect(said[1]).toBe('0 failed: it does not fit, over');
+    expect(said[1]).toBe('0 failed: it does not fit');
     expect(at()).toEqual([2, 3]);
     await end();
     expect(said.slice(2).sort()).toEqual(['2 released', '3 released']);
@@ -115,9 +115,9 @@ describe('the runner of ranges', () => {
   });
 
   it.each([
-    ['beside a range, which runs again', 7, ''],
-    ['in a range, which begins anew', 0, ', over'],
-  ])('tells of a damaged block %s', async (_, height, over) => {
+    ['beside a range', 7],
+    ['in a range', 0],
+  ])('tells of a damaged block %s, which begins anew', async (_, height) => {
     const told: FoundDamage[] = [];
     const { lines, said, end } = setUp(1, undefined, (damage) => told.push(damage));
     await settle();
@@ -125,7 +125,7 @@ describe('the runner of ranges', () => {
     lines.get(0)!.breakWith(new StorageError('corrupt', 'The store is damaged', { height, damage }));
     await settle();
     expect(told).toEqual([{ height, what: damage }]);
-    expect(said).toEqual([`0 failed: ${damage}${over}`]);
+    expect(said).toEqual([`0 failed: ${damage}`]);
     await end();
   });
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
-import { BorderError, StorageError, type RangeStore } from '../../../src/storage/index.js';
+import { ParentLinkError, StorageError, type RangeStore } from '../../../src/storage/index.js';
 import { begin, blocksIn, chainWith, commitThrough, digestOf, evidenceOf } from '../../support/index.js';
 import { MemoryDatabase, metaFrom, range, seededCollection, storeOver } from '../../support/index.js';
 
@@ -113,7 +113,7 @@ describe('commits that come while a write is under way', () => {
       note(commitThrough(store, chain, 52)),
     ]);
     expect(outcomes.filter((each) => each === 'durable')).toHaveLength(3);
-    expect(outcomes.find((each) => each !== 'durable')).toBeInstanceOf(BorderError);
+    expect(outcomes.find((each) => each !== 'durable')).toBeInstanceOf(ParentLinkError);
     expect(store.coverage()).toEqual([range(11, 20), range(31, 52)]);
     const keys: string[] = [];
     for await (const [key] of store.entries()) keys.push(Buffer.from(key).toString('hex'));

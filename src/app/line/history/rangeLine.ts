@@ -4,7 +4,7 @@ import type { RootParent } from '../../../finality/index.js';
 import { measureProgress, type Logger } from '../../../observability/index.js';
 import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
 import { every, isAbort, type Clock } from '../../../runtime/index.js';
-import { BorderError, type HeightRange, type IndexStore } from '../../../storage/index.js';
+import type { HeightRange, IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './paceHistory.js';
 import { buildLine, type ChainHead, type IndexingLine, type SharedParts } from '../buildLine.js';
 import { confirmRootAbove, rootParentsOf } from '../../lifecycle/knownBlocks.js';
@@ -60,9 +60,7 @@ export async function startRangeLine(
   let rejectOutcome = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((...ends) => ([settle, rejectOutcome] = ends));
   const fail = (error: unknown): void => {
-    if (isAbort(error)) return;
-    if (error instanceof BorderError) settle({ kind: 'failed', reason: error.message, startOver: true });
-    else rejectOutcome(error);
+    if (!isAbort(error)) rejectOutcome(error);
   };
   const listener = headBeyond(parts);
   const share = config.maxInFlightBytes / config.backfill.parallelRanges;
@@ -103,25 +101,19 @@ export async function startRangeLine(
     { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, neighbours },
   );
   const stopPacing = parts.pace.onMore(() => window.moved());
-  let isOutdated = false;
-  void indexing.outdated.then((reason) => {
-    isOutdated = true;
-    settle({ kind: 'failed', reason });
-  });
+  const failed = (reason: string): void => settle({ kind: 'failed', reason });
+  void indexing.outdated.then(failed);
   const misfits = every(clock, LOOK_EVERY_MS, () => {
     const misfit = misfitOf(indexing, range, clock);
-    if (misfit !== undefined) settle({ kind: 'failed', ...misfit });
+    if (misfit !== undefined) failed(misfit);
   });
-  let closing: Promise<void> | undefined;
-  const end = async (): Promise<void> => {
+  const close = async (): Promise<void> => {
     misfits.cancel();
     stopPacing();
     await indexing.close();
-    // Blocks above the watermark only save work, and one of them is false.
-    if (isOutdated) await store.forgetAbove();
   };
   const stillMs = (): number => clock.monotonic() - grewAtMs;
-  return { indexing, meter, outcome, stillMs, close: () => (closing ??= end()) };
+  return { indexing, meter, outcome, stillMs, close };
 }
 
 /** The chain is past the range, whatever head is reported. */
@@ -140,19 +132,13 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
 }
 
 /** Why the nodes have no blocks that link to those below or above the range; `undefined`: they may have. */
-function misfitOf(
-  { blocks }: IndexingLine,
-  { to }: HeightRange,
-  clock: Clock,
-): { readonly reason: string; readonly startOver: boolean } | undefined {
+function misfitOf({ blocks }: IndexingLine, { to }: HeightRange, clock: Clock): string | undefined {
   const disputed = blocks.disputedBelow();
   const trouble = blocks.chainTrouble() ?? disputed;
   if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return undefined;
   const { height } = trouble;
   // The range above it may be indexed by then, and says which of them is right.
-  if (trouble === disputed)
-    return { reason: `the access nodes give different blocks ${height}, below the range`, startOver: false };
+  if (trouble === disputed) return `the access nodes give different blocks ${height}, below the range`;
   const next = height === to ? height + 1 : height - 1;
-  const reason = `no access node has a block ${height} that links to block ${next}, beside the range`;
-  return { reason, startOver: true };
+  return `no access node has a block ${height} that links to block ${next}, beside the range`;
 }

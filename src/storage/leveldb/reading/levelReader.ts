@@ -15,7 +15,12 @@ const NO_CACHE_BYTES = 0;
 
 /** What is stored in a LevelDB. */
 export function levelSource(database: Database): RecordSource {
-  return { values: database, pointers: levelPointers(database), evidence: () => readEvidence(database) };
+  return {
+    values: database,
+    pointers: levelPointers(database),
+    evidence: () => readEvidence(database),
+    accountPage: (query, coverage) => readAccountPage(database, query, coverage),
+  };
 }
 
 /**
@@ -29,11 +34,7 @@ export async function openLevelReplica(path: string, gate?: EndGate): Promise<Re
 
 /** Like `openLevelReplica`, over a database that is open already, which is closed with it. For the simulation. */
 export function levelReplica(database: Database): Replica {
-  return new Replica({
-    ...levelSource(database),
-    accountPage: (query, covered) => readAccountPage(database, query, covered),
-    close: () => database.close(),
-  });
+  return new Replica({ ...levelSource(database), close: () => database.close() });
 }
 
 /**

@@ -7,20 +7,16 @@ import type { OpenState, StoreBook } from '../../records/book/StoreBook.js';
 import { RangeReader } from '../../records/reading/RangeReader.js';
 import { RangeLostError } from '../../StorageError.js';
 import type { Session, WriteSession } from '../connection/Session.js';
-import { deleteBlocks, readBook } from '../tables/bookRows.js';
+import { readBook } from '../tables/bookRows.js';
 import { BlockLine, type LineParts } from '../writing/BlockLine.js';
-import { checkBordersOf, publish } from '../writing/changeRows.js';
+import { publish } from '../writing/changeRows.js';
 
-export interface RunHooks {
-  /** Runs in the transaction that publishes the range; its error rolls the transaction back. */
-  readonly publishing?: (session: Session) => Promise<void>;
-  /** Called before a write rejects with `RangeLostError`. */
-  readonly onLost?: () => void;
-}
+/** Runs in the transaction that publishes a range; its error rolls the transaction back. */
+export type Publishing = (session: Session) => Promise<void>;
 
 interface Parts extends LineParts {
   readonly store: ConstructorParameters<typeof RangeReader>[2];
-  readonly hooks: RunHooks;
+  readonly publishing: Publishing | undefined;
   /** Takes over what the database says of the ranges. */
   readonly adopt: (ranges: StoreBook) => void;
   /** One publication at a time. */
@@ -45,24 +41,24 @@ export class PostgresRange extends RangeReader implements RangeStore {
 
   async commit(batch: CommitBatch): Promise<void> {
     assert(!this.#isPublished, 'the range is published');
-    const { isWhole } = this.extentOf(batch);
     // The range is published with it.
-    await (isWhole ? this.#parts.inTurn(() => this.#commit(batch)) : this.#commit(batch));
+    await (this.isLast(batch) ? this.#parts.inTurn(() => this.#commit(batch)) : this.#commit(batch));
   }
 
   async #commit(batch: CommitBatch): Promise<void> {
     const { range } = this;
-    const { adopt, hooks, store } = this.#parts;
-    const { isAtBorder, isWhole } = this.extentOf(batch);
+    const { adopt, database, publishing, store } = this.#parts;
+    // This process lost the range and took it again: the indexing line of this run may not know yet.
+    if (this.isEnded) throw new RangeLostError(database.place);
+    const isLast = this.isLast(batch);
     const state = applyCommit(this.state(), batch);
     const write = async (session: WriteSession): Promise<StoreBook | undefined> => {
       const { next, sporks } = openAfter(store.initialised(), range, state);
-      if (isWhole) {
+      if (isLast) {
         const book = await publish(session, range, sporks);
-        await hooks.publishing?.(session);
+        await publishing?.(session);
         return book;
       }
-      if (isAtBorder) await checkBordersOf(session, range, state.meta);
       session.later({
         name: 'range_progress',
         text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
@@ -71,36 +67,17 @@ export class PostgresRange extends RangeReader implements RangeStore {
       return undefined;
     };
     const isGone = async (session: Session): Promise<boolean> =>
-      isWhole &&
+      isLast &&
       (await readBook(session)).coverage.some(({ from, to }) => from <= range.from && to >= range.to);
-    const published = await this.#reportingLoss(() => this.#line.commit(batch.blocks, write, isGone));
+    const published = await this.#line.commit(batch.blocks, write, isGone);
     this.range = openAfter(store.initialised(), range, state);
-    this.#isPublished = isWhole;
+    this.#isPublished = isLast;
     if (published !== undefined) adopt(published);
-  }
-
-  async forgetAbove(): Promise<void> {
-    const { above, next, to } = this.range;
-    if (this.isEnded || above.size === 0) return;
-    await this.#reportingLoss(() => this.#line.write((session) => deleteBlocks(session, next, to)));
-    this.range = { ...this.range, above: new Map() };
   }
 
   /** Waits for the write under way. */
   end(): Promise<void> {
     this.isEnded = true;
     return this.#line.end();
-  }
-
-  /** Calls `onLost` when the range turns out to be lost. */
-  async #reportingLoss<T>(write: () => Promise<T>): Promise<T> {
-    try {
-      // This process lost the range and took it again: the indexing line of this run may not know yet.
-      if (this.isEnded) throw new RangeLostError(this.#parts.database.place);
-      return await write();
-    } catch (error) {
-      if (error instanceof RangeLostError) this.#parts.hooks.onLost?.();
-      throw error;
-    }
   }
 }

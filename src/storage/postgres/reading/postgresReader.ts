@@ -20,6 +20,7 @@ export function postgresSource(session: Session): RecordSource {
     values: postgresValues(session),
     pointers: postgresPointers(session),
     evidence: () => readEvidence(session),
+    accountPage: (query, coverage) => readAccountPage(session, query, coverage),
     isCovered: async (height) =>
       (await session.query({ name: 'is_covered', text: IS_COVERED, values: [height] })).rowCount > 0,
   };
@@ -32,12 +33,7 @@ export function postgresSource(session: Session): RecordSource {
 export function openPostgresReplica(url: string): Replica {
   const parts = { clock: systemClock, logger: silentLogger };
   const database = new PostgresDatabase(databasePlace(url), parts, { patienceMs: MOMENT_MS });
-  const { patient } = database;
-  return new Replica({
-    ...postgresSource(patient),
-    accountPage: (query, { coverage }) => readAccountPage(patient, query, coverage),
-    close: () => database.close(),
-  });
+  return new Replica({ ...postgresSource(database.patient), close: () => database.close() });
 }
 
 /** The coverage known here is a moment old: another process may have rewound or repaired since. */
@@ -107,12 +103,11 @@ const MAX_EXAMINED = 2_000;
 const ALL_ROLES = 7;
 
 /** Like `AccountReader.page`, for the heights of `coverage`. */
-export async function readAccountPage(
+async function readAccountPage(
   session: Session,
   { address, roles, before, limit }: AccountQuery,
-  coverage: AccountCoverage | undefined,
+  coverage: AccountCoverage,
 ): Promise<AccountPage> {
-  assert(coverage !== undefined, 'the account index is off');
   const top = { height: coverage.to + 1, collectionIndex: 0, transactionIndex: 0 };
   const below = before === undefined || before.height > coverage.to ? top : before;
   const most = roles === ALL_ROLES ? limit + 1 : limit + 1 + MAX_EXAMINED;

@@ -1,5 +1,5 @@
-import type { HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
-import type { StoreBook } from '../../records/book/StoreBook.js';
+import type { HeightRange, SporkRecord } from '../../port/stored.js';
+import { coverageOfBook, type StoreBook } from '../../records/book/StoreBook.js';
 import { checkBorders } from '../../records/book/applyCommit.js';
 import { settled, withPublished } from '../../records/book/changeBook.js';
 import { healedBook, rewoundBook, type RepairedBook } from '../../records/book/repairedBook.js';
@@ -20,7 +20,7 @@ async function lockedBook(session: Session): Promise<StoreBook> {
 
 /**
  * Makes a complete open range part of the coverage, joined with the ranges that it touches. Resolves with the book after
- * that. Expected errors: those of the session; `BorderError`.
+ * that. Expected errors: those of the session; `ParentLinkError`.
  */
 export async function publish(
   session: Session,
@@ -29,19 +29,10 @@ export async function publish(
 ): Promise<StoreBook> {
   const before = await lockedBook(session);
   const after = withPublished(before, { ...range, sporks, hasAccounts: false });
-  await checkBordersOf(session, range, after.meta);
+  const known = { ...after.meta, coverage: coverageOfBook(before) };
+  await checkBorders(range, known, (height) => readHeads(session, height, height + 1));
   await writeBook(session, before, after);
   return after;
-}
-
-/** Like `checkBorders`. Expected errors: those of the session; `BorderError`. */
-export async function checkBordersOf(
-  session: Session,
-  range: HeightRange,
-  known: Pick<StoreMeta, 'sporks'>,
-): Promise<void> {
-  const { coverage } = await readBook(session);
-  await checkBorders(range, { ...known, coverage }, (height) => readHeads(session, height, height + 1));
 }
 
 /** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; `OperatorError` (`usage`). */

@@ -1,5 +1,5 @@
 import { ok as assert } from 'node:assert/strict';
-import { BorderError, ParentLinkError } from '../../port/ParentLinkError.js';
+import { ParentLinkError } from '../../port/ParentLinkError.js';
 import type { CommitBatch } from '../../port/RangeStore.js';
 import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { contains, type HeightRanges } from '../heightRanges.js';
@@ -48,9 +48,13 @@ export function applyCommit<State extends StoreState>(state: State, batch: Commi
   return { ...state, meta, latestIndexedHeight: next, latestBlock, above: known };
 }
 
-function checkLink(parent: BlockHead | undefined, child: BlockHead | undefined, meta: StoreMeta): void {
-  if (parent === undefined || child === undefined) return;
-  if (!links(parent, child, meta)) throw new ParentLinkError(child, parent);
+function checkLink(
+  lower: BlockHead | undefined,
+  upper: BlockHead | undefined,
+  meta: Pick<StoreMeta, 'sporks'>,
+): void {
+  if (lower === undefined || upper === undefined) return;
+  if (!links(lower, upper, meta)) throw new ParentLinkError(upper, lower);
 }
 
 /** False: neither is the lower block the parent of the one above it, nor does the spork table name another. */
@@ -62,13 +66,13 @@ export function links(lower: BlockHead, upper: BlockHead, meta: Pick<StoreMeta, 
 }
 
 /**
- * Checks that the first and the last block of a range, where they are known, link to the covered blocks next to them. `pairAt`:
- * the blocks of a height and the next one. Expected errors: `BorderError`; those of `pairAt`.
+ * Checks that the first and the last block of a complete range link to the covered blocks next to them. `pairAt`: the blocks of a
+ * height and the next one. Expected errors: `ParentLinkError`; those of `pairAt`.
  */
 export async function checkBorders(
   { from, to }: HeightRange,
   known: Pick<StoreMeta, 'sporks'> & { readonly coverage: HeightRanges },
-  pairAt: (height: number) => Promise<readonly (BlockHead | undefined)[]>,
+  pairAt: (height: number) => Promise<readonly BlockHead[]>,
 ): Promise<void> {
   for (const [below, neighbour] of [
     [from - 1, from - 1],
@@ -76,8 +80,7 @@ export async function checkBorders(
   ] as const) {
     if (!contains(known.coverage, neighbour)) continue;
     const [lower, upper] = await pairAt(below);
-    if (lower === undefined || upper === undefined) continue;
-    if (!links(lower, upper, known)) throw new BorderError(upper, lower);
+    checkLink(lower, upper, known);
   }
 }
 

@@ -56,13 +56,11 @@ export abstract class RangeReader {
     return isPassed ? this.#store.durableBlock(height) : this.#store.blockByHeight(height);
   }
 
-  /** `isWhole`: the batch completes the range. `isAtBorder`: it has the first or the last block. */
-  extentOf({ blocks, latestIndexedHeight }: CommitBatch) {
-    const { from, to } = this.range;
-    const heights = blocks.map(({ block }) => block.height);
-    const highest = Math.max(latestIndexedHeight, ...heights);
+  /** True for a batch that completes the range. */
+  isLast({ blocks, latestIndexedHeight }: CommitBatch): boolean {
+    const { to } = this.range;
+    const highest = Math.max(latestIndexedHeight, ...blocks.map(({ block }) => block.height));
     assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
-    const isAtBorder = heights.includes(from) || heights.includes(to);
-    return { isAtBorder, isWhole: latestIndexedHeight === to };
+    return latestIndexedHeight === to;
   }
 }

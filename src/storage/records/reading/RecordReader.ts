@@ -1,4 +1,6 @@
+import { ok as assert } from 'node:assert/strict';
 import type { Identifier } from '../../../flow/index.js';
+import type { AccountCoverage, AccountPage, AccountQuery, AccountReader } from '../../port/AccountIndex.js';
 import type {
   CollectionPlace,
   CommitteeEvidence,
@@ -32,6 +34,8 @@ export interface RecordSource {
   readonly pointers: PointersOf;
   /** The entries of committees, ascending, as they are in LevelDB. */
   readonly evidence: () => Promise<readonly Entry[]>;
+  /** Like `AccountReader.page`, with this coverage. */
+  readonly accountPage: (query: AccountQuery, coverage: AccountCoverage) => Promise<AccountPage>;
   /**
    * Of a store that other processes change: whether a height is readable by what is stored now. It is asked only for one
    * that ought to be there and is not.
@@ -142,6 +146,16 @@ export abstract class RecordReader implements StoredReads {
 
   async evidence(): Promise<readonly CommitteeEvidence[]> {
     return (await this.#source.evidence()).map(openEvidence);
+  }
+
+  /** `coverage`: at the moment of the call. */
+  accountsOf(coverage: AccountReader['coverage']): AccountReader {
+    const page = (query: AccountQuery): Promise<AccountPage> => {
+      const covered = coverage();
+      assert(covered !== undefined, 'the account index is off');
+      return this.tell(() => this.#source.accountPage(query, covered));
+    };
+    return { coverage, page };
   }
 
   async #blockAt(height: number): Promise<StoredBlock | undefined> {

@@ -1,5 +1,4 @@
-import { ok as assert } from 'node:assert/strict';
-import type { AccountCoverage, AccountPage, AccountQuery, AccountReader } from '../../port/AccountIndex.js';
+import type { AccountReader } from '../../port/AccountIndex.js';
 import type { IndexReader, ShownIndex } from '../../port/IndexStore.js';
 import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import { RecordReader, type RecordSource } from './RecordReader.js';
@@ -13,34 +12,18 @@ const NOTHING: ShownIndex = {
   accounts: undefined,
 };
 
-export interface ReplicaSource extends RecordSource {
-  readonly accountPage: (
-    query: AccountQuery,
-    covered: { readonly coverage: AccountCoverage; readonly firstHeight: number },
-  ) => Promise<AccountPage>;
-  readonly close: () => Promise<void>;
-}
-
 /**
  * The read side of a store that another thread or process writes to. It knows nothing of progress by itself: what may be
  * read is what it is told to `show`, and only once that is durable.
  */
 export class Replica extends RecordReader implements IndexReader {
-  readonly accounts: AccountReader;
+  readonly accounts: AccountReader = this.accountsOf(() => this.#shown.accounts);
   readonly close: () => Promise<void>;
   #shown = NOTHING;
 
-  constructor(source: ReplicaSource) {
+  constructor(source: RecordSource & { readonly close: () => Promise<void> }) {
     super(source);
     this.close = source.close;
-    this.accounts = {
-      coverage: () => this.#shown.accounts,
-      page: (query) => {
-        const { accounts: coverage, meta } = this.#shown;
-        assert(coverage !== undefined && meta !== undefined, 'the account index is off');
-        return this.tell(() => source.accountPage(query, { coverage, firstHeight: meta.firstHeight }));
-      },
-    };
   }
 
   show(shown: ShownIndex): void {
