@@ -141,14 +141,14 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_393,
+  'src/access': 5_344,
   'src/api': 9_574,
   'src/app': 6_923,
   'src/cli': 4_234,
-  'src/collections': 3_713,
+  'src/collections': 3_708,
   'src/config': 1_121,
   'src/devnet': 4_911,
-  'src/finality': 2_466,
+  'src/finality': 2_458,
   'src/flow': 2_600,
   'src/jobqueue': 741,
   'src/observability': 1_482,
@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_154,
   'src/storage': 11_454,
   'src/main.ts': 252,
-  test: 60_031,
+  test: 60_028,
 };
 
 const packageHomes = {

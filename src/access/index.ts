@@ -2,7 +2,7 @@ export { proxyFor } from './transport/channel/proxy.js';
 export type { OpenChannel, StreamCall } from './transport/channel/RpcChannel.js';
 export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
-export { isExpectedEnd, SLACK_HEIGHTS, StreamReader, streamPace } from './transport/streams/StreamReader.js';
+export { readStream, SLACK_HEIGHTS, streamPace, type StreamReader } from './transport/streams/readStream.js';
 export { PROVABLE } from './transport/methodPaths.js';
 export { parseEndpoint, type Endpoint } from './transport/endpoint.js';
 export type { Admission, AdmissionEnd, AdmittedCall } from './transport/ports.js';

@@ -7,7 +7,7 @@ import { foreignness, wordsOf, type Expectation } from '../pool/identity/nodeIde
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { CallCredentials } from '../transport/ports.js';
 import type { RpcClientOptions } from '../transport/RpcClient.js';
-import { StreamReader, type StreamRead } from '../transport/streams/StreamReader.js';
+import { readStream, type StreamRead } from '../transport/streams/readStream.js';
 import type { AccessMethod } from '../types.js';
 import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 
@@ -87,7 +87,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
     method: AccessMethod,
     open: (signal: AbortSignal) => AsyncIterable<unknown>,
   ): Promise<void> => {
-    const messages = new StreamReader({ open, signal, clock, limitMs: LIMIT_MS });
+    const messages = readStream({ open, signal, clock, limitMs: LIMIT_MS });
     const quiet = (read: StreamRead<unknown>): string | undefined => {
       if (read === 'silent') return 'it sent nothing in time';
       return read.done === true ? 'the node ended the stream' : undefined;

@@ -1,4 +1,4 @@
-import { Attempts, SLACK_HEIGHTS, StreamReader } from '../../access/index.js';
+import { Attempts, readStream, SLACK_HEIGHTS } from '../../access/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
@@ -101,7 +101,6 @@ export class ExecutionDataIndexer {
   /** Consecutive streams of the same node that delivered nothing for the same height. */
   #fruitless = { node: '', height: 0, count: 0 };
   #isRefused = false;
-  #lateError: { readonly error: unknown } | undefined;
 
   constructor(options: ExecutionDataIndexerOptions, dependencies: ExecutionDataIndexerDependencies) {
     this.#options = { ...DEFAULTS, ...options };
@@ -116,10 +115,7 @@ export class ExecutionDataIndexer {
     if (this.state.now !== 'off') throw new Error('the indexer of this stream is already running');
     this.state.now = 'connecting';
     try {
-      while (!signal.aborted) {
-        await this.#session(signal);
-        if (this.#lateError !== undefined) throw this.#lateError.error;
-      }
+      while (!signal.aborted) await this.#session(signal);
     } catch (error) {
       if (!wasAborted(error, signal)) throw error;
     } finally {
@@ -221,9 +217,8 @@ export class ExecutionDataIndexer {
     const { clock, window } = this.#dependencies;
     const { stream } = this.#options;
     const state = this.state;
-    const reader = new StreamReader<BlockExecutionData>({
+    const reader = readStream<BlockExecutionData>({
       open: (ended) => stream.open(node, state.next, { signal: ended }),
-      onLateError: (error) => (this.#lateError ??= { error }),
       clock,
       signal,
     });

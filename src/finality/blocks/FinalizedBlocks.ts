@@ -1,5 +1,4 @@
-import { faultOf, isExpectedEnd, NodeChooser } from '../../access/index.js';
-import { StreamReader, streamPace, UpstreamError } from '../../access/index.js';
+import { faultOf, NodeChooser, readStream, streamPace, UpstreamError } from '../../access/index.js';
 import type { AccessNode, ReceivedBlock, UpstreamErrorKind, Way } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal, type BlockJob, type Jobs, type Notifiable } from '../../jobqueue/index.js';
@@ -299,7 +298,7 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const start = this.#linked.next;
     const open = (ended: AbortSignal): AsyncIterable<ReceivedBlock> =>
       streams ? node.subscribeBlocks(start, { signal: ended }) : this.#poll(node, start, ended);
-    const blocks = new StreamReader({ limitMs: this.#chooser.patienceMs('stream'), open, signal, clock });
+    const blocks = readStream({ limitMs: this.#chooser.patienceMs('stream'), open, signal, clock });
     let delivered = 0;
     let pausedMs = 0;
     const pace = streamPace();
@@ -360,24 +359,17 @@ export class FinalizedBlocks implements Jobs<BlockJob<FinalizedBlock>>, Notifiab
     const timeoutMs = this.#chooser.patienceMs('call');
     const asked: Promise<ReceivedBlock>[] = [];
     let nextToAsk = start;
-    try {
-      for (let height = start; !this.#mayStream(node); height += 1) {
-        const highest = height === this.#first ? height : Math.max(height, this.#toRead());
-        while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
-          const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
-          // Its failure is handled when it is awaited, or below.
-          answer.catch(() => undefined);
-          asked.push(answer);
-        }
-        const next = asked.shift();
-        if (next === undefined) return;
-        yield await next;
+    for (let height = start; !this.#mayStream(node); height += 1) {
+      const highest = height === this.#first ? height : Math.max(height, this.#toRead());
+      while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
+        const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
+        // Its failure is handled when it is awaited; of those that are left, nobody hears.
+        answer.catch(() => undefined);
+        asked.push(answer);
       }
-    } finally {
-      for (const left of asked)
-        left.catch((error: unknown) => {
-          if (!isExpectedEnd(error)) throw error;
-        });
+      const next = asked.shift();
+      if (next === undefined) return;
+      yield await next;
     }
   }
 

@@ -1,6 +1,6 @@
 import { faultOf, NodeChooser, outcomeOf, SILENT_AFTER_MS } from '../../access/index.js';
-import { StreamReader, UpstreamError } from '../../access/index.js';
-import type { BlockDigest, NodeTrouble, Way } from '../../access/index.js';
+import { readStream, UpstreamError } from '../../access/index.js';
+import type { BlockDigest, NodeTrouble, StreamReader, Way } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { Listeners, Pause, runTogether } from '../../runtime/index.js';
 import type { ChainDependencies } from '../ports.js';
@@ -161,7 +161,7 @@ export class HeadFollower {
   async #followStream(way: Way, signal: AbortSignal): Promise<string> {
     const { node } = way;
     const { clock, name } = this.#parts;
-    const reader = new StreamReader({
+    const reader = readStream({
       open: (ended) => node.subscribeBlockDigests({ signal: ended, sealed: name === 'sealed' }),
       signal,
       clock,

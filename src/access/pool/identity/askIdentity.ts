@@ -1,5 +1,5 @@
 import { within, type Clock } from '../../../runtime/index.js';
-import { StreamReader } from '../../transport/streams/StreamReader.js';
+import { readStream } from '../../transport/streams/readStream.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
 import type { AccessMethod, AccessNode, BlockDigest, BlockHeader } from '../../types.js';
 import type { NodeVersionInfo, ReceivedBlock } from '../../types.js';
@@ -188,7 +188,7 @@ async function askZero(
   );
   if (isSure(await within(clock, NEXT_ASKED_AFTER_MS, call))) return call;
   const open = (ended: AbortSignal) => node.subscribeBlocks(0, { signal: ended });
-  const blocks = new StreamReader({ open, signal, clock, limitMs: timeoutMs });
+  const blocks = readStream({ open, signal, clock, limitMs: timeoutMs });
   try {
     const stream = outcomeOf(blocks.read()).then((read) => {
       if (read instanceof UpstreamError) return isSure(read) ? read : undefined;

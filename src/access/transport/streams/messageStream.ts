@@ -44,38 +44,26 @@ export function messageStream<T>(
     else waiting?.reject(error);
   };
   const deliver = (message: Buffer): void => {
-    const waiting = reader;
-    // No message arrives without a read; dropping one would leave a gap.
-    if (waiting === undefined) {
-      finish(new Error('the channel delivered a message that nobody asked for'));
-      return;
-    }
-    let value: T;
     try {
-      value = source.decode(message);
+      const value = source.decode(message);
+      const waiting = reader;
+      reader = undefined;
+      waiting?.resolve({ done: false, value });
     } catch (error) {
       finish(asError(error));
-      return;
     }
-    reader = undefined;
-    waiting.resolve({ done: false, value });
   };
-  const start = (): void => {
+  const start = (): StreamCall => {
+    const opened = source.open({
+      onMessage: (message) => {
+        if (call === opened) deliver(message);
+      },
+      onEnd: (callStatus) => {
+        if (call === opened) finish(callStatus.code === status.OK ? undefined : source.fail(callStatus));
+      },
+    });
     signal.addEventListener('abort', onAbort, { once: true });
-    try {
-      const opened = source.open({
-        onMessage: (message) => {
-          if (call === opened) deliver(message);
-        },
-        onEnd: (callStatus) => {
-          if (call === opened) finish(callStatus.code === status.OK ? undefined : source.fail(callStatus));
-        },
-      });
-      call = opened;
-      call.read();
-    } catch (error) {
-      finish(asError(error));
-    }
+    return opened;
   };
 
   return {
@@ -90,12 +78,10 @@ export function messageStream<T>(
         end = { error: undefined };
         return error === undefined ? Promise.resolve(DONE) : Promise.reject(error);
       }
-      if (reader !== undefined)
-        return Promise.reject(new Error('a stream is read by one reader, one message at a time'));
       return new Promise((resolve, reject) => {
         reader = { resolve, reject };
-        if (call === undefined) start();
-        else call.read();
+        call ??= start();
+        call.read();
       });
     },
     /** Cancels the call. A pending read ends as the end of the stream. */
