@@ -272,10 +272,11 @@ export class AccessNetwork extends NodePool {
     const isAnnounced = member.trouble !== undefined;
     member.trouble = error.message;
     if (isAnnounced) return;
-    this.dependencies.logger.warn(
-      { endpoint: name, kind: error.kind, reason: error.message },
-      `${nameOf(member)} ${error.kind === 'unauthenticated' ? 'refuses us' : 'does not answer'}`,
-    );
+    const { kind, message: reason } = error;
+    const isSilent = kind === 'unavailable' || kind === 'deadline';
+    const otherwise = kind === 'unauthenticated' ? 'refuses us' : 'does not say who it is';
+    const what = `${nameOf(member)} ${isSilent ? 'does not answer' : otherwise}`;
+    this.dependencies.logger.warn({ endpoint: name, kind, reason }, what);
   }
 
   /** When a node claims an unknown spork, asks the nodes that should know it at once. */

@@ -68,7 +68,8 @@ describe('identification', () => {
 
   it('waits for nodes that do not answer, trying again with growing pauses', async () => {
     const script: NodeScript = { version: version(5), down: true };
-    const { net, nodes } = network({ 'a:1': script });
+    const fails = { GetNetworkParameters: 'internal', GetLatestBlockHeader: 'internal' } as const;
+    const { net, nodes } = network({ 'a:1': script, 'b:1': { fails } });
     let identified = false;
     const waiting = net.whenIdentified(stop.signal).then(() => (identified = true));
     await clock.advance(10 * MINUTE_MS);
@@ -82,6 +83,7 @@ describe('identification', () => {
     await waiting;
     const told = ['access node does not answer', 'access node answers again'];
     expect(logger.messages().filter((message) => message.includes('answer'))).toEqual(told);
+    expect(logger.messages()).toContain('access node does not say who it is');
     expect(stateOf(net, 'a:1')?.state).toBe('healthy');
   });
 
