@@ -25,9 +25,8 @@ const BEGIN_SNAPSHOT: Step = {
   text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
 };
 
-/** The server shows 63 bytes of a name. */
 const END_WAITING = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-  WHERE datname = current_database() AND usename = session_user AND application_name = left($1, 63)
+  WHERE datname = current_database() AND usename = session_user AND application_name = $1
     AND state <> 'idle' AND wait_event_type = 'Client'`;
 
 export interface PostgresDatabaseDependencies {
@@ -180,14 +179,23 @@ export class PostgresDatabase implements Session {
 
   /**
    * The first use: repeats it as `persist` does, for `waitMs`. Closes the database where it fails, and at
-   * once when `signal` aborts. Expected errors: those of `persist`; the reason of `signal`.
+   * once when `signal` aborts; when that aborts later, nobody waits for the database for longer than a moment. Expected errors:
+   * those of `persist`; the reason of `signal`.
    */
   async begin<T>(action: () => Promise<T>, { waitMs = MOMENT_MS, signal }: Beginning): Promise<T> {
     const end = (): void => void this.close();
     signal?.addEventListener('abort', end, { once: true });
     try {
       signal?.throwIfAborted();
-      return await this.persist(action, this.#clock.monotonic() + waitMs);
+      const result = await this.persist(action, this.#clock.monotonic() + waitMs);
+      const aMoment = () => sleep(this.#clock, MOMENT_MS, this.#closing.signal);
+      const giveUp = (): void =>
+        void aMoment().then(
+          () => this.giveUp(),
+          () => undefined,
+        );
+      signal?.addEventListener('abort', giveUp, { once: true });
+      return result;
     } catch (error) {
       await this.close();
       signal?.throwIfAborted();
