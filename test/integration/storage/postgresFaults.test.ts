@@ -205,6 +205,22 @@ it('never ends a process that leads, follows, reads or works with others', () =>
       expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
     },
 
+    'works with others: it is in trouble until it leads, and says so once': async () => {
+      const { faults, url } = await faulty();
+      await postgres.open(url);
+      const its = parts();
+      const queue = await postgres.queue(faults.url, {}, its);
+      const isTry = ({ kind, text }: DatabaseRequest): boolean =>
+        kind === 'statements' && /INSERT INTO flow_jobs/i.test(text);
+      const refused = answering(faults, isTry, { code: '53100', message: 'no room' });
+      const leading = queue.lead(AbortSignal.timeout(60_000));
+      await until(() => refused() === 4);
+      faults.script = () => undefined;
+      await (await leading)?.release();
+      const told = its.logger.messages().filter((text) => text.startsWith('the database'));
+      expect(told).toEqual(['the database does not do what is asked', 'the database answers again']);
+    },
+
     'works with others: it begins once its tables can be made': async () => {
       const { faults, url } = await faulty({ isEmpty: true });
       await postgres.open(url);

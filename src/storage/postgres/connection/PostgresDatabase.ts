@@ -206,13 +206,14 @@ export class PostgresDatabase implements Session {
   }
 
   /**
-   * Asks, `everyMs` after each answer or fault, until an answer is not `undefined`: resolves with it, or with `undefined`
-   * once the signal aborts or the database is closed. Expected errors: those of `ask` that are no `StorageError`.
+   * Asks, `everyMs` after each answer or fault, if it `isDue` then, until an answer is not `undefined`: resolves with it, or with
+   * `undefined` once the signal aborts or the database is closed. Expected errors: those of `ask` that are no `StorageError`.
    */
   async watch<T>(
     ask: () => Promise<T | undefined>,
     everyMs: number,
     signal: AbortSignal = this.#closing.signal,
+    isDue: () => boolean = () => true,
   ): Promise<T | undefined> {
     const caller = Symbol('watch');
     const over = childOf(signal, this.#closing.signal);
@@ -221,8 +222,9 @@ export class PostgresDatabase implements Session {
       for (;;) {
         if (isOver()) return undefined;
         try {
-          const answer = await ask();
-          this.#recovered(caller);
+          const isAsked = isDue();
+          const answer = isAsked ? await ask() : undefined;
+          if (isAsked) this.#recovered(caller);
           if (answer !== undefined) return answer;
         } catch (error) {
           if (!(error instanceof StorageError)) throw error;
