@@ -174,7 +174,7 @@ export class WorkerRegistry implements Leadership {
       const everyMs = TRY_EVERY_MS[this.leader() === undefined ? 'unled' : 'led'];
       return this.parts.clock.monotonic() - this.#triedAtMs >= everyMs;
     };
-    return this.#database.watch(() => this.#takeLead(), LOOK_EVERY_MS, signal, isDue);
+    return this.#database.watch(() => this.#takeLead(), LOOK_EVERY_MS, signal, { isDue });
   }
 
   leader(): WorkerState | undefined {

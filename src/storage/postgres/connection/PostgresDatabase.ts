@@ -1,5 +1,6 @@
 import type { QueryResult, QueryResultRow } from 'pg';
-import { AbortError, childOf, doublingMs, OperatorError, sleep, type Clock } from '../../../runtime/index.js';
+import { AbortError, childOf, doublingMs, OperatorError, sleep } from '../../../runtime/index.js';
+import type { Clock, Pause } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import { Connections } from './Connections.js';
@@ -206,14 +207,18 @@ export class PostgresDatabase implements Session {
   }
 
   /**
-   * Asks, `everyMs` after each answer or fault, if it `isDue` then, until an answer is not `undefined`: resolves with it, or with
-   * `undefined` once the signal aborts or the database is closed. Expected errors: those of `ask` that are no `StorageError`.
+   * Asks, `everyMs` after each answer or fault, or once the `pause` ends, if it `isDue` then, until an answer is not `undefined`:
+   * resolves with it, or with `undefined` once the signal aborts or the database is closed. Expected errors: those of `ask` that
+   * are no `StorageError`.
    */
   async watch<T>(
     ask: () => Promise<T | undefined>,
     everyMs: number,
     signal: AbortSignal = this.#closing.signal,
-    isDue: () => boolean = () => true,
+    {
+      isDue = () => true,
+      pause = (...how) => sleep(this.#clock, ...how),
+    }: { readonly isDue?: () => boolean; readonly pause?: Pause['sleep'] } = {},
   ): Promise<T | undefined> {
     const caller = Symbol('watch');
     const over = childOf(signal, this.#closing.signal);
@@ -231,7 +236,7 @@ export class PostgresDatabase implements Session {
           const isNamed = error instanceof DatabaseFault || error.kind === 'corrupt';
           if (isNamed && !isOver()) this.#notice(error, caller);
         }
-        await sleep(this.#clock, everyMs, over.signal).catch(() => undefined);
+        await pause(everyMs, over.signal).catch(() => undefined);
       }
     } finally {
       over.abort();
