@@ -68,6 +68,7 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
       readonly isReadOnly?: boolean;
       readonly waitMs?: number;
       readonly patienceMs?: number;
+      readonly signal?: AbortSignal;
     } = {},
     its = parts(),
   ) => {

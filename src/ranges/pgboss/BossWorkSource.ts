@@ -87,18 +87,10 @@ export class BossWorkSource implements WorkSource {
     await this.#polling;
   }
 
-  async next(signal: AbortSignal): Promise<RangeJob | undefined> {
-    while (!signal.aborted) {
-      try {
-        const job = await this.#takeNext(signal);
-        if (job !== undefined) return job;
-      } catch (error) {
-        if (!isTransient(error)) throw error;
-      }
-      // Polling may find work.
-      await this.#pause.sleep(POLL_EVERY_MS, signal).catch(() => undefined);
-    }
-    return undefined;
+  next(signal: AbortSignal): Promise<RangeJob | undefined> {
+    // Polling may find work.
+    const pause: Pause['sleep'] = (...how) => this.#pause.sleep(...how);
+    return this.#parts.boss.database.watch(() => this.#takeNext(signal), POLL_EVERY_MS, signal, { pause });
   }
 
   /** This and the next four: one transaction each. */
@@ -241,8 +233,8 @@ export class BossWorkSource implements WorkSource {
     try {
       if (await this.#isRunnable(claim)) begun = await this.#run(plan, claim);
     } catch (error) {
-      // The job is lost, or the database is away: then the claim times out.
-      if (!(error instanceof StorageError)) throw error;
+      // The job is lost. Where the database is away, the claim times out.
+      if (!(error instanceof StorageError) || error instanceof DatabaseFault) throw error;
     } finally {
       if (begun === undefined) await this.#registry.release(claim);
     }
@@ -316,10 +308,4 @@ export class BossWorkSource implements WorkSource {
     this.#maintainedAtMs = nowMs;
     await this.#queues.maintain(this.#facts.plans, this.#existing, this.#registry.known());
   }
-}
-
-/** The database refuses, or another process was faster: asking again will do. */
-function isTransient(error: unknown): boolean {
-  const isOvertaken = error instanceof StorageError && /^(?:missing|locked)$/.test(error.kind);
-  return isOvertaken || error instanceof DatabaseFault;
 }

@@ -170,7 +170,11 @@ export class WorkerRegistry implements Leadership {
 
   /** The job of the leader goes to another process after six seconds of silence; pg-boss gives it away after ten. */
   lead(signal: AbortSignal): Promise<Term | undefined> {
-    return this.#database.watch(() => this.#takeLead(), LOOK_EVERY_MS, signal);
+    const isDue = (): boolean => {
+      const everyMs = TRY_EVERY_MS[this.leader() === undefined ? 'unled' : 'led'];
+      return this.parts.clock.monotonic() - this.#triedAtMs >= everyMs;
+    };
+    return this.#database.watch(() => this.#takeLead(), LOOK_EVERY_MS, signal, { isDue });
   }
 
   leader(): WorkerState | undefined {
@@ -193,8 +197,6 @@ export class WorkerRegistry implements Leadership {
 
   async #takeLead(): Promise<Term | undefined> {
     const { boss, clock } = this.parts;
-    const everyMs = TRY_EVERY_MS[this.leader() === undefined ? 'unled' : 'led'];
-    if (clock.monotonic() - this.#triedAtMs < everyMs) return undefined;
     this.#triedAtMs = clock.monotonic();
     const takeJob = (): Promise<Claim<AnyJob> | undefined> =>
       this.take(async (session) => {

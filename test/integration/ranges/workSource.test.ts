@@ -363,6 +363,16 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     await job.succeed();
   },
 
+  'say that their queue gives them none, for as long as it refuses': async (newWorld) => {
+    const { process, world } = await planned(newWorld, range(150, 159));
+    await world.sql('ALTER TABLE flow_jobs.job ADD CONSTRAINT none CHECK (singleton_key IS NULL) NOT VALID');
+    const job = next(process);
+    await until(() => expect(process.queue?.trouble()).toContain('violates check constraint "none"'));
+    await world.sql('ALTER TABLE flow_jobs.job DROP CONSTRAINT none');
+    await fill(await job);
+    expect(process.queue?.trouble()).toBeUndefined();
+  },
+
   'find ranges whose jobs were lost, begun or not, also those that were begun for another plan': async (
     newWorld,
   ) => {

@@ -111,7 +111,7 @@ it('is its own, where it is no answer', () =>
     Object.fromEntries(Object.entries(oddAnswers).map(([name, answer]) => [name, () => isItsOwn(answer)])),
   ));
 
-it('is waited for at the start, for so long, and told to a command after some patience', async () => {
+it('is waited for at the start, for so long, told to a command after some patience, and to who is to stop at once', async () => {
   const { faults } = await faulty();
   for (const code of ['XX000', '28P01']) {
     const isFirst = ({ text }: DatabaseRequest): boolean => text.includes('schema_version');
@@ -124,9 +124,14 @@ it('is waited for at the start, for so long, and told to a command after some pa
     expect([store.trouble(), refused()]).toEqual([undefined, 2]);
     await store.close();
   }
+  const stop = new AbortController();
   const command = await opening(faults.url, { patienceMs: 400 });
+  const daemon = await opening(faults.url, { waitMs: 20_000, signal: stop.signal });
   answering(faults, isStatement, { code: '42501', message: 'no' });
   await expect(command.shared.lead()).rejects.toMatchObject({ kind: 'permission', code: '42501' });
+  const leading = daemon.shared.lead();
+  stop.abort();
+  await expect(leading).rejects.toMatchObject({ kind: 'permission', code: '42501' });
 });
 
 /** Refuses everything with each code in turn; `during` sees it refused, and what was asked goes on afterwards. */
@@ -198,6 +203,22 @@ it('never ends a process that leads, follows, reads or works with others', () =>
         });
       });
       expect((await queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
+    },
+
+    'works with others: it is in trouble until it leads, and says so once': async () => {
+      const { faults, url } = await faulty();
+      await postgres.open(url);
+      const its = parts();
+      const queue = await postgres.queue(faults.url, {}, its);
+      const isTry = ({ kind, text }: DatabaseRequest): boolean =>
+        kind === 'statements' && /INSERT INTO flow_jobs/i.test(text);
+      const refused = answering(faults, isTry, { code: '53100', message: 'no room' });
+      const leading = queue.lead(AbortSignal.timeout(60_000));
+      await until(() => refused() === 4);
+      faults.script = () => undefined;
+      await (await leading)?.release();
+      const told = its.logger.messages().filter((text) => text.startsWith('the database'));
+      expect(told).toEqual(['the database does not do what is asked', 'the database answers again']);
     },
 
     'works with others: it begins once its tables can be made': async () => {

@@ -1,5 +1,6 @@
 import type { QueryResult, QueryResultRow } from 'pg';
-import { AbortError, childOf, doublingMs, OperatorError, sleep, type Clock } from '../../../runtime/index.js';
+import { AbortError, childOf, doublingMs, OperatorError, sleep } from '../../../runtime/index.js';
+import type { Clock, Pause } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import { Connections } from './Connections.js';
@@ -25,9 +26,8 @@ const BEGIN_SNAPSHOT: Step = {
   text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
 };
 
-/** The server shows 63 bytes of a name. */
 const END_WAITING = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-  WHERE datname = current_database() AND usename = session_user AND application_name = left($1, 63)
+  WHERE datname = current_database() AND usename = session_user AND application_name = $1
     AND state <> 'idle' AND wait_event_type = 'Client'`;
 
 export interface PostgresDatabaseDependencies {
@@ -180,14 +180,23 @@ export class PostgresDatabase implements Session {
 
   /**
    * The first use: repeats it as `persist` does, for `waitMs`. Closes the database where it fails, and at
-   * once when `signal` aborts. Expected errors: those of `persist`; the reason of `signal`.
+   * once when `signal` aborts; when that aborts later, nobody waits for the database for longer than a moment. Expected errors:
+   * those of `persist`; the reason of `signal`.
    */
   async begin<T>(action: () => Promise<T>, { waitMs = MOMENT_MS, signal }: Beginning): Promise<T> {
     const end = (): void => void this.close();
     signal?.addEventListener('abort', end, { once: true });
     try {
       signal?.throwIfAborted();
-      return await this.persist(action, this.#clock.monotonic() + waitMs);
+      const result = await this.persist(action, this.#clock.monotonic() + waitMs);
+      const aMoment = () => sleep(this.#clock, MOMENT_MS, this.#closing.signal);
+      const giveUp = (): void =>
+        void aMoment().then(
+          () => this.giveUp(),
+          () => undefined,
+        );
+      signal?.addEventListener('abort', giveUp, { once: true });
+      return result;
     } catch (error) {
       await this.close();
       signal?.throwIfAborted();
@@ -198,13 +207,18 @@ export class PostgresDatabase implements Session {
   }
 
   /**
-   * Asks, `everyMs` after each answer or fault, until an answer is not `undefined`: resolves with it, or with `undefined`
-   * once the signal aborts or the database is closed. Expected errors: those of `ask` that are no `StorageError`.
+   * Asks, `everyMs` after each answer or fault, or once the `pause` ends, if it `isDue` then, until an answer is not `undefined`:
+   * resolves with it, or with `undefined` once the signal aborts or the database is closed. Expected errors: those of `ask` that
+   * are no `StorageError`.
    */
   async watch<T>(
     ask: () => Promise<T | undefined>,
     everyMs: number,
     signal: AbortSignal = this.#closing.signal,
+    {
+      isDue = () => true,
+      pause = (...how) => sleep(this.#clock, ...how),
+    }: { readonly isDue?: () => boolean; readonly pause?: Pause['sleep'] } = {},
   ): Promise<T | undefined> {
     const caller = Symbol('watch');
     const over = childOf(signal, this.#closing.signal);
@@ -213,15 +227,16 @@ export class PostgresDatabase implements Session {
       for (;;) {
         if (isOver()) return undefined;
         try {
-          const answer = await ask();
-          this.#recovered(caller);
+          const isAsked = isDue();
+          const answer = isAsked ? await ask() : undefined;
+          if (isAsked) this.#recovered(caller);
           if (answer !== undefined) return answer;
         } catch (error) {
           if (!(error instanceof StorageError)) throw error;
           const isNamed = error instanceof DatabaseFault || error.kind === 'corrupt';
           if (isNamed && !isOver()) this.#notice(error, caller);
         }
-        await sleep(this.#clock, everyMs, over.signal).catch(() => undefined);
+        await pause(everyMs, over.signal).catch(() => undefined);
       }
     } finally {
       over.abort();
