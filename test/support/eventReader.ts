@@ -38,12 +38,16 @@ export class EventReader extends Arrivals<ServerEvent> {
   async #read(response: Response): Promise<void> {
     const decoder = new TextDecoder();
     let text = '';
+    const event: string[] = [];
     try {
       for await (const chunk of response.body ?? []) {
-        text += decoder.decode(chunk as Uint8Array, { stream: true });
-        const parts = text.split('\n\n');
-        text = parts.pop() ?? '';
-        for (const part of parts) this.#add(part.split('\n'));
+        const lines = (text + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n');
+        text = lines.pop() ?? '';
+        this.comments += lines.filter((line) => line.startsWith(':')).length;
+        for (const line of lines) {
+          event.push(line);
+          if (line === '') this.#add(event.splice(0));
+        }
       }
     } catch {
       // Cut, by either side.
@@ -54,10 +58,7 @@ export class EventReader extends Arrivals<ServerEvent> {
   #add(lines: readonly string[]): void {
     const valueOf = (name: string): string | undefined =>
       lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
-    this.comments += lines.filter((line) => line.startsWith(':')).length;
-    const data = valueOf('data');
-    // What follows a cut in the middle of an event is not there: an event ends with an empty line.
-    if (data === undefined) return;
-    this.arrives({ id: valueOf('id'), event: valueOf('event'), data: JSON.parse(data) });
+    // One without data as well, which some clients give to their programs.
+    this.arrives({ id: valueOf('id'), event: valueOf('event'), data: JSON.parse(valueOf('data') ?? 'null') });
   }
 }

@@ -5,7 +5,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 /** One for all: it takes its time to learn what a schema is. */
 const ajv = new Ajv2020({
   ...{ allErrors: true, allowUnionTypes: true },
-  formats: { 'date-time': (text: string) => !Number.isNaN(Date.parse(text)) },
+  formats: { 'date-time': (text: string) => !Number.isNaN(Date.parse(text)), int64: true, double: true },
 });
 ajv
   .removeKeyword('contentEncoding')

@@ -11,7 +11,8 @@ import { heightIn, parseHeight, wantsProven, word } from '../view/queryParameter
 
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
-const KEEP_ALIVE = ': still here\n\n';
+/** Without an empty line: some clients (httpx-sse, r3labs/sse) take each for the end of an event. */
+const KEEP_ALIVE = ': still here\n';
 /** Delay after which a client reconnects by itself. */
 const RETRY_MS = 1_000;
 
@@ -60,7 +61,7 @@ export async function eventStream(
       timer.cancel();
     };
   };
-  return { contentType: 'text/event-stream; charset=UTF-8', preamble: `retry: ${RETRY_MS}\n\n`, stream };
+  return { contentType: 'text/event-stream; charset=UTF-8', preamble: `retry: ${RETRY_MS}\n`, stream };
 }
 
 /** `Last-Event-ID` before `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */
