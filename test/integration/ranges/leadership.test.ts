@@ -52,9 +52,13 @@ it('one leads, and each is known by its beats', () =>
       const one = await join(url, still);
       const term = await lead(one.leadership);
       const two = await join(url);
+      // In a container that was started again after a crash, another process has the same name.
+      const name = "set_config('application_name', 'flow-collection-indexer ' || host || ':' || pid, false)";
+      const { release } = await lockHeld(url, `SELECT ${name} FROM flow_store.worker`);
       const silentAtMs = performance.now();
       expect(await lead(two.leadership)).toBeDefined();
       expect(performance.now() - silentAtMs).toBeLessThan(TAKEOVER_MS);
+      await release();
       expect(term?.lost.aborted).toBe(false);
       await still.advance(3_000);
       await until(() => term?.lost.aborted === true);
@@ -69,7 +73,8 @@ it('one leads, and each is known by its beats', () =>
             const url = await database();
             const one = await join(url, new VirtualClock());
             if (leads) expect(await lead(one.leadership)).toBeDefined();
-            await asAdmin(url, "UPDATE flow_store.worker SET host = 'elsewhere', pid = 7");
+            const then = `beat_at - interval '${leads ? 60 : 0} s'`;
+            await asAdmin(url, `UPDATE flow_store.worker SET host = 'elsewhere', pid = 7, beat_at = ${then}`);
             const name = "SET application_name = 'flow-collection-indexer elsewhere:7'";
             await lockHeld(url, `${name}; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE`);
             const two = await join(url);
