@@ -32,6 +32,11 @@ export class SporkTurns {
         }
   }
 
+  /** True where nodes serve what comes next of an open range: whoever took it otherwise would wait, and keep it from others. */
+  isServed({ next }: { readonly next: number }): boolean {
+    return this.#chain.served().some(({ from, to }) => from <= next && next <= to);
+  }
+
   /** Records a turn: a range of the spork was begun. */
   took({ from }: HeightRange): void {
     const sporks = spansBetween(this.#chain.borders());

@@ -114,11 +114,10 @@ export class Forwarder {
     for (const endpoint of nodes().slice(0, MAX_NODES)) {
       if (this.#isClosed) break;
       const { name } = endpoint;
-      const { connection: shared, turns } = this.#nodes.get(name) ?? this.#add(endpoint);
-      const own = isStream ? this.#open(endpoint, turns.turn) : undefined;
-      const connection = own ?? shared;
+      const node = this.#nodes.get(name) ?? this.#add(endpoint);
+      const own = isStream ? this.#open(endpoint, node.turns.turn) : undefined;
       try {
-        if (!(await this.#isReached(connection, signal))) continue;
+        if (!(await this.#isReached(own ?? node.connection, signal))) continue;
         const admission = await gate.admit(name, { method, isStream }, signal).catch((error: unknown) => {
           if (!isAbort(error) && !signal.aborted) throw error;
           return 'aborted' as const;
@@ -132,15 +131,16 @@ export class Forwarder {
         metrics.upstreamRequests.inc({ endpoint: name, method });
         const sent = metadataOf?.(name) ?? {};
         const startedMs = clock.monotonic();
-        const sending = send(request, { connection, turns, admission, sent, sink, signal });
-        // It fails where the channel was closed while the call waited to be admitted.
+        const connection = own ?? node.connection;
+        const sending = send(request, { ...node, connection, admission, sent, sink, signal });
+        // On another connection where the address was left while it waited to be admitted. It fails where all were closed.
         const end = await sending.catch((error: unknown) => {
           admission.over('other');
           throw error;
         });
         // A stream may be quiet: others go on, and only the next one goes elsewhere.
-        if (end !== 'ended' && isStream) turns.next();
-        else if (end !== 'ended') turns.unanswered(startedMs);
+        if (end !== 'ended' && isStream) node.turns.next();
+        else if (end !== 'ended') node.turns.unanswered(startedMs);
         if (end !== 'lost') return 'ended';
         if (!isRepeatable) return 'lost';
       } finally {

@@ -166,7 +166,7 @@ export class LocalWorkSource implements WorkSource {
   #choose(): HeightRange | undefined {
     const { store } = this.#dependencies;
     const open = store.ranges.open();
-    const ready = this.#ready(open).filter((range) => !isDisputed(range));
+    const ready = this.#ready(open).filter((range) => !isDisputed(range) && this.#turns.isServed(range));
     const there = [...store.coverage(), ...open];
     for (const { plan, heights } of this.#turns.places(this.#active(), this.#running.all())) {
       const begun = ready.filter((range) => heights.some((some) => overlap(some, range)));

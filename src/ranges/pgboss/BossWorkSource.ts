@@ -74,10 +74,8 @@ export class BossWorkSource implements WorkSource {
   async #read(): Promise<void> {
     const { boss, book } = this.#parts;
     if (!this.#registry.isWorker) await this.#registry.look();
-    const facts = await book.read();
     // After the plans: the queue of a plan is there before it.
-    this.#existing = await planQueues(boss);
-    this.#facts = facts;
+    [this.#facts, this.#existing] = [await book.read(), await planQueues(boss)];
     this.#pause.wake();
   }
 
@@ -210,7 +208,7 @@ export class BossWorkSource implements WorkSource {
     const open = this.#parts.book.open();
     const running = await this.#registry.running(session);
     const isIdle = (range: HeightRange): boolean => !running.some((each) => overlap(each, range));
-    let idle = open.filter((range) => !isDisputed(range) && isIdle(range));
+    let idle = open.filter((each) => !isDisputed(each) && isIdle(each) && this.#turns.isServed(each));
     // The live range grows over what is above it.
     const below = { from: 0, to: (coverage.at(-1)?.from ?? 0) - 1 };
     for (const { plan, heights } of this.#turns.places(plans, running)) {
@@ -248,7 +246,7 @@ export class BossWorkSource implements WorkSource {
     // Else a range that was published a moment ago would be cut again and again.
     const { coverage, open } = (this.#facts = await book.read());
     const known = open.find((each) => each.from === from && each.to === to);
-    const missing = lacking([{ from, to }], coverage);
+    const missing = lacking([{ from, to }], known === undefined ? [...coverage, ...open] : coverage);
     const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
     const isCut = bordersOf(chain).some((border) => from < border && border <= to);
     const isOver = known === undefined ? !isWhole || isCut : isDisputed(known);

@@ -15,9 +15,10 @@ export class Claim<D = object> {
   readonly data: D;
   /** The transaction that took the job is committed: before, there is no such job. */
   isTaken = false;
+  /** Its transaction says so, committed or not. Then it does not count as lost where it is gone. */
+  isCompleted = false;
   readonly #boss: Boss;
   readonly #lost = new AbortController();
-  #isCompleted = false;
 
   constructor(job: HeldJob<D>, boss: Boss) {
     this.key = { queue: job.name, id: job.id, attempt: job.retryCount };
@@ -30,15 +31,10 @@ export class Claim<D = object> {
     return this.#lost.signal;
   }
 
-  /** True once its transaction says so, committed or not. Then it does not count as lost where it is gone. */
-  get isCompleted(): boolean {
-    return this.#isCompleted;
-  }
-
   /** Completes the job as part of a transaction. */
   async complete(session: Session): Promise<void> {
-    this.#isCompleted = await endJob(this.#boss, session, this.key);
-    if (!this.#isCompleted) this.#refuse();
+    this.isCompleted = await endJob(this.#boss, session, this.key);
+    if (!this.isCompleted) this.#refuse();
   }
 
   /** Records a failure, and lets other processes take it after `delayMs`. */
@@ -71,8 +67,6 @@ export async function endJob(
   session: Session,
   { attempt: retryCount, id, queue }: ClaimKey,
 ): Promise<boolean> {
-  return (
-    affectedBy(await boss.run((jobs) => jobs.complete(queue, { id, retryCount }, null, within(session)))) ===
-    1
-  );
+  const ended = await boss.run((jobs) => jobs.complete(queue, { id, retryCount }, null, within(session)));
+  return affectedBy(ended) === 1;
 }

@@ -88,11 +88,8 @@ export class WorkerRegistry implements Leadership {
     const repeat = (act: () => Promise<undefined>, everyMs = BEAT_EVERY_MS): Promise<undefined> =>
       this.#database.watch<never>(act, everyMs, this.#closing.signal);
     const tidy = [repeat(() => this.#releaseSilent()), repeat(() => this.#freeUndue())];
-    this.#beating = Promise.all([
-      repeat(() => this.#beat()),
-      repeat(() => this.#touch(), TOUCH_EVERY_MS),
-      ...tidy,
-    ]);
+    const shown = [repeat(() => this.#beat()), repeat(() => this.#touch(), TOUCH_EVERY_MS)];
+    this.#beating = Promise.all([...shown, ...tidy]);
   }
 
   /** All workers in the table, as of the last look. */
@@ -280,11 +277,15 @@ export class WorkerRegistry implements Leadership {
     const { boss, clock, logger } = this.parts;
     if (this.isBlind()) return;
     const nowMs = clock.monotonic();
-    for (const { id, beat, held, host, isAlive, pid, sinceMs } of this.#rows) {
-      if (id === this.id || nowMs - sinceMs < SILENT_AFTER_MS) continue;
-      // It may have been stopped in a write, or as it took a job: those locks hold up whoever follows.
-      if (isAlive) await boss.database.endWaitingFor(host, pid);
-      if (held.length === 0) continue;
+    const isSilent = ({ id, sinceMs }: SeenRow) => id !== this.id && nowMs - sinceMs >= SILENT_AFTER_MS;
+    const silent = this.#rows.filter(isSilent);
+    // In a container that was started again after a crash, another process has the same name and number.
+    const isGone = ({ host, pid }: SeenRow) =>
+      this.#rows.every((each) => isSilent(each) || each.host !== host || each.pid !== pid);
+    // They may have been stopped in a write, or as they took a job: those locks hold up whoever follows.
+    const stopped = silent.filter((row) => row.state !== 'stopped' && isGone(row));
+    if (stopped.length > 0) await boss.database.endWaitingFor(stopped);
+    for (const { id, beat, held } of silent.filter((row) => row.held.length > 0)) {
       const given = await boss.database.transaction(async (session) => {
         const { rowCount } = await session.query({
           text: `UPDATE flow_store.worker SET busy = '[]' WHERE id = $1 AND beat = $2`,

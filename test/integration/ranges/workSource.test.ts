@@ -153,16 +153,21 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
   },
 
   'keeps to the order and the borders of sporks, and leaves out what nobody serves': async (newWorld) => {
-    const served: ServedHeights = { borders: () => [125], served: () => [range(110, 150)] };
+    let lowest = 110;
+    const served: ServedHeights = { borders: () => [125], served: () => [range(lowest, 150)] };
     const process = await (await newWorld()).begin({ served });
     await process.source.plan({ ...range(105, 135), order: 'oldest' });
     const jobs = [await next(process), await next(process), await next(process)];
     expect(jobs.map((job) => job.range)).toEqual([range(110, 119), range(125, 134), range(120, 124)]);
     expect(process.source.status().unserved).toEqual([range(105, 109)]);
+    await jobs.shift()?.release();
+    lowest = 115;
     for (const job of jobs) await fill(job);
     await fillAll(process, 1);
-    expect(await coverageOf(process)).toEqual([range(110, 135), range(180, 189)]);
     expect(await isIdle(process)).toBe(true);
+    lowest = 110;
+    await fillAll(process, 1);
+    expect(await coverageOf(process)).toEqual([range(110, 135), range(180, 189)]);
   },
 
   'works on all sporks at once, the newest first, and gives a free place to each in turn': async (
@@ -385,6 +390,9 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     await world.sql(
       "UPDATE flow_jobs.job SET state = 'completed' WHERE (data ->> 'from')::integer NOT IN (120, 130)",
     );
+    // What another plan was cut into, which ends within a range that is begun.
+    const otherwise = `state = 'created', data = '{"from": 160, "to": 165}'`;
+    await world.sql(`UPDATE flow_jobs.job SET ${otherwise} WHERE data ->> 'from' = '160'`);
     const filled = await fillAll(one, 6);
     expect(filled.slice(0, 2)).toEqual([130, 120]);
     expect([...filled].sort((left, right) => left - right)).toEqual([110, 120, 130, 140, 150, 160]);

@@ -47,16 +47,6 @@ function setUp({
 }
 
 // What both work sources do: test/integration/ranges/workSource.test.ts.
-it('a plan waits where nobody serves its heights', async () => {
-  const served = [{ from: 80, to: 1_000 }];
-  const { clock, next, source } = setUp({ served });
-  await source.plan({ ...ALL, from: 70, to: 79 });
-  const waiting = next();
-  served.push({ from: 0, to: 79 });
-  await clock.advance(10_000);
-  expect((await waiting).range).toEqual({ from: 70, to: 79 });
-});
-
 describe('plans of several sporks', () => {
   async function fourFrom(next: () => Promise<RangeJob>): Promise<number[]> {
     const jobs = [await next(), await next(), await next(), await next()];

@@ -8,6 +8,7 @@ const TABLE = /^\d+\.(?:ldb|sst)$/;
 
 /** Sizes by name, in bytes. A file that LevelDB deletes meanwhile has 0. */
 type Files = ReadonlyMap<string, number>;
+const manifestOf = (all: Files) => [...all].filter(([name]) => NEEDED['MANIFEST-*'].test(name)).join();
 
 /**
  * Weighs the files of an open database, and finds those that somebody else has deleted: LevelDB goes on with those that it has
@@ -64,12 +65,9 @@ async function filesIn(path: string, signal: AbortSignal): Promise<Files | undef
       signal.throwIfAborted();
       files.set(name, (await stat(join(path, name)).catch(() => undefined))?.size ?? 0);
     }
+    return files.has('LOCK') ? files : undefined;
   } catch {
     signal.throwIfAborted();
+    return undefined;
   }
-  return files.has('LOCK') ? files : undefined;
-}
-
-function manifestOf(files: Files): string {
-  return [...files].filter(([name]) => NEEDED['MANIFEST-*'].test(name)).join();
 }

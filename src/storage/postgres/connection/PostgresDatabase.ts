@@ -27,7 +27,7 @@ const BEGIN_SNAPSHOT: Step = {
 };
 
 const END_WAITING = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-  WHERE datname = current_database() AND usename = session_user AND application_name = $1
+  WHERE datname = current_database() AND usename = session_user AND application_name = ANY ($1)
     AND state <> 'idle' AND wait_event_type = 'Client'`;
 
 export interface PostgresDatabaseDependencies {
@@ -245,11 +245,12 @@ export class PostgresDatabase implements Session {
   }
 
   /**
-   * Ends the sessions in which the server waits for a process that is stopped: else it would keep their locks for as long, or
+   * Ends the sessions in which the server waits for processes that are stopped: else they would keep their locks for as long, or
    * until the server ends them. Expected errors: `StorageError`.
    */
-  async endWaitingFor(host: string, pid: number): Promise<void> {
-    await this.query({ text: END_WAITING, values: [applicationName(host, pid)] });
+  async endWaitingFor(processes: readonly { readonly host: string; readonly pid: number }[]): Promise<void> {
+    const names = processes.map(({ host, pid }) => applicationName(host, pid));
+    await this.query({ text: END_WAITING, values: [names] });
   }
 
   /** Stops waiting for the database: attempts under way are the last ones. */
