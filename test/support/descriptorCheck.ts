@@ -75,12 +75,13 @@ export function descriptorFaults(files: readonly FileShape[]): readonly string[]
   return faults;
 }
 
-/** Of a oneof all fields are there, one after the other. */
+/** Of a oneof all fields are there, one after the other. That of a field which may be absent is none, and its field says so. */
 function tornOneofs(scope: string, { field: fields, oneofDecl: oneofs }: MessageShape): string[] {
-  const torn = oneofs.filter((_, index) => {
+  const torn = oneofs.filter(({ name }, index) => {
     const places = fields.flatMap(({ oneofIndex }, place) => (oneofIndex === index ? [place] : []));
     const [first = 0, last = -1] = [places[0], places.at(-1)];
-    return places.length === 0 || last - first + 1 !== places.length;
+    const isMarked = !name.startsWith('_') || fields[first]?.proto3Optional === true;
+    return !isMarked || places.length === 0 || last - first + 1 !== places.length;
   });
-  return torn.map(({ name }) => `${scope}.${name} is empty or torn apart`);
+  return torn.map(({ name }) => `${scope}.${name} is empty, torn apart or not marked`);
 }

@@ -12,9 +12,9 @@ export class EventReader extends Arrivals<ServerEvent> {
   readonly status: number;
   readonly headers: Headers;
   readonly events = this.arrived;
-  /** Lines that begin with a colon. */
-  comments = 0;
   readonly #abort: AbortController;
+  /** Behind the last event. */
+  #text = '';
 
   private constructor(response: Response, abort: AbortController) {
     super();
@@ -31,23 +31,22 @@ export class EventReader extends Arrivals<ServerEvent> {
     return new EventReader(await fetch(url, { headers, signal: abort.signal }), abort);
   }
 
+  /** Comments since the last event. */
+  get comments(): number {
+    return this.#text.match(/^:/gm)?.length ?? 0;
+  }
+
   close(): void {
     this.#abort.abort();
   }
 
   async #read(response: Response): Promise<void> {
     const decoder = new TextDecoder();
-    let text = '';
-    const event: string[] = [];
     try {
       for await (const chunk of response.body ?? []) {
-        const lines = (text + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n');
-        text = lines.pop() ?? '';
-        this.comments += lines.filter((line) => line.startsWith(':')).length;
-        for (const line of lines) {
-          event.push(line);
-          if (line === '') this.#add(event.splice(0));
-        }
+        const parts = (this.#text + decoder.decode(chunk as Uint8Array, { stream: true })).split('\n\n');
+        this.#text = parts.pop() ?? '';
+        for (const part of parts) this.#add(part.split('\n'));
       }
     } catch {
       // Cut, by either side.

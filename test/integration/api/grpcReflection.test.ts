@@ -106,11 +106,6 @@ describe('the descriptors', () => {
       '9c4044c7edaeb1fb0955adacd64b4708a650c31f19b95c3f728ef17e1c649e84',
     );
     expect(descriptorFaults(files())).toEqual([]);
-    // Without the mark, a field that may be absent is the only choice of a oneof.
-    const messages = files().flatMap(({ messageType }) => messageType);
-    const marked = messages.flatMap(({ field }) => field.filter(({ proto3Optional }) => proto3Optional));
-    const optional = texts.flatMap((text) => [...text.matchAll(/^ *optional \w+ (\w+)/gm)]);
-    expect(marked.map(({ name }) => name)).toEqual(optional.map(([, name]) => name));
   });
 
   it('come whole with each answer: nothing in it is missing, and nothing comes before what it imports is known', async () => {

@@ -311,8 +311,7 @@ function reasonsOf(operation: Operation): string[] {
 it('names every route that is served, and no other, and what each takes, under a name of its own', async () => {
   const document = await documentOf();
   // Of numbers that do not say how long they are, generated clients take 32 bits.
-  const short = /"type":(?:"(?:integer|number)"|\["(?:integer|number)","null"\])(?!,"format")/;
-  expect(JSON.stringify(document)).not.toMatch(short);
+  expect(JSON.stringify(document)).not.toMatch(/[:[]"(?:integer|number)"(?:,"null"]|(?!,"n))(?!,"format")/);
   expect(document).toMatchObject({ openapi: '3.1.0', info: { version: '0.1.0' } });
   expect(Object.keys(document.paths).sort()).toEqual(Object.keys(answered).sort());
   // The text of a 404 lists what the server has routes for.

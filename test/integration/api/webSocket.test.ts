@@ -205,13 +205,10 @@ it('bounds: no more than a hundred connections, and messages of some length, of 
   clients[0]!.socket.close();
   await clients[0]!.closed;
   const again = await WsClient.open(served.url);
-  again.send({ action: 'list_subscriptions' });
+  again.socket.send(Buffer.from('{"action":"list_subscriptions"}'));
   expect(await again.next()).toMatchObject({ subscriptions: [] });
   again.send('x'.repeat(16 * 1024 + 1));
   expect(await again.closed).toMatchObject({ code: 1009 });
-  const binary = await WsClient.open(served.url);
-  binary.socket.send(Buffer.from('{"action":"list_subscriptions"}'));
-  expect(await binary.next()).toMatchObject({ subscriptions: [] });
 });
 
 it('bounds: messages count as requests of their address', async () => {
