@@ -6,14 +6,8 @@ import { checkCertificate } from '../../src/app/doctor/exposure.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
-import {
-  asAdmin,
-  daemonOn,
-  devnetForTest,
-  indexedHere,
-  runCommand,
-  runDaemonHere,
-} from '../support/daemons.js';
+import { asAdmin, daemonOn, devnetForTest, indexedHere } from '../support/daemons.js';
+import { runCommand, runDaemonHere } from '../support/daemons.js';
 import { scratchDirectory, startArguments, startDaemon, storeFlags, storePath } from '../support/daemons.js';
 import { usePostgres } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';

@@ -211,15 +211,6 @@ it('cancelling ends a collection that is fetched in parts between any two of the
   expect([requests.inFlight(), fatal, clock.pendingTimers]).toEqual([0, [], 0]);
 });
 
-it('cancelling frees the slot for the next height', async () => {
-  const requests = requester({ concurrency: 1 });
-  requests.request(1, [one.id]);
-  requests.request(2, [two.id]);
-  requests.cancel(1);
-  await clock.settle();
-  expect(a.pending.map((call) => call.id)).toEqual([two.id]);
-});
-
 describe('nodes without GetFullCollectionByID', () => {
   beforeEach(() => a.unknown.add('GetFullCollectionByID'));
 

@@ -129,17 +129,6 @@ it('following the stream: lets others have their turn in the midst of a burst', 
   expect(deliveredHeights()).toHaveLength(10);
 });
 
-it('following the stream: waits for a head before it opens anything', async () => {
-  ends.head = 99;
-  start();
-  await clock.advance(60_000);
-  expect(a.streams).toHaveLength(0);
-  handOut(100, 100);
-  headMoves();
-  await clock.settle();
-  expect(opened(a)).toEqual([100]);
-});
-
 it('following the stream: never asks for height 0, which older nodes take for one that was not given', async () => {
   ends.indexed = -1;
   handOut(0, 0, 0);
