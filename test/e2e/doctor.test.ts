@@ -6,16 +6,9 @@ import { checkCertificate } from '../../src/app/doctor/exposure.js';
 import type { FaultRule } from '../../src/devnet/index.js';
 import type { Verdict } from '../../src/app/index.js';
 import type { DaemonConfig } from '../../src/config/index.js';
-import {
-  asAdmin,
-  daemonOn,
-  devnetForTest,
-  indexedHere,
-  runCommand,
-  runDaemonHere,
-} from '../support/daemons.js';
+import { asAdmin, daemonOn, devnetForTest, indexedHere, runCommand } from '../support/daemons.js';
 import { scratchDirectory, startArguments, startDaemon, storeFlags, storePath } from '../support/daemons.js';
-import { usePostgres } from '../support/daemons.js';
+import { runDaemonHere, usePostgres } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';
 import { relayedPeer } from '../support/relayedPeer.js';
 import { TestSecrets } from '../support/secretFiles.js';
