@@ -89,10 +89,12 @@ export function reloadWhenWanted(
       logger.error({ why: error.message }, 'the configuration was not reloaded: nothing has changed');
     }
   };
-  onWanted(() => void reload());
+  // One after the other: what was read first must not be applied last.
+  let turn = Promise.resolve();
+  onWanted(() => void (turn = turn.then(reload)));
   return (built) => {
     parts = built;
-    if (isWanted) void reload();
+    if (isWanted) turn = turn.then(reload);
   };
 }
 

@@ -8,7 +8,14 @@ import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
-import { matching, RecordingLogger, refusal, runInProcess, scratchDirectory } from '../../support/index.js';
+import {
+  eventually,
+  matching,
+  RecordingLogger,
+  refusal,
+  runInProcess,
+  scratchDirectory,
+} from '../../support/index.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
 
 /** Only for commands that end by themselves. */
@@ -152,13 +159,22 @@ it('a reload takes no setting from a configuration of another network', async ()
   const [fatal, setLevel] = [() => undefined, () => undefined];
   const logger = Object.assign(new RecordingLogger(), { fatal, setLevel });
   let reload = (): void => undefined;
-  const load = () => Promise.resolve(at('mainnet'));
+  let [loading, most] = [0, 0];
+  const load = async () => {
+    most = Math.max(most, (loading += 1));
+    await new Promise(setImmediate);
+    loading -= 1;
+    return at('mainnet');
+  };
   const parts = { load, onWanted: (listener: () => void) => void (reload = listener) };
   const built = reloadWhenWanted({ hasFile: () => true, loaded: at('devnet'), ...parts }, { logger });
   reload();
   built({} as Parameters<typeof built>[0]);
-  await new Promise(setImmediate);
-  expect(logger.records).toMatchObject([{ fields: { why: matching(/for the network mainnet/) } }]);
+  reload();
+  await eventually(() => logger.records.length === 2);
+  expect(logger.records[0]).toMatchObject({ fields: { why: matching(/for the network mainnet/) } });
+  // What was read first is not applied last.
+  expect(most).toBe(1);
 });
 
 it('config: prints what is in force and where it came from', async () => {

@@ -51,7 +51,8 @@ export function watchDisk(
         throw new StorageError(
           'missing',
           `The store is no longer at ${path}: the directory was deleted, moved, unmounted or closed to this user, or another one took its place. ` +
-            'Put it back, or restore a copy, before you start again: otherwise a new store begins there.',
+            'Put it back, or restore a copy, before you start again: otherwise a new store begins there. ' +
+            'Where only its file LOCK was deleted, start again; that file keeps other processes out.',
         );
       }
       await sleep(clock, LOOK_MS, signal);
