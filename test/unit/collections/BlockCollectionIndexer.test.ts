@@ -6,7 +6,7 @@ import { AbortError } from '../../../src/runtime/index.js';
 import { ParentLinkError } from '../../../src/storage/index.js';
 import type { CommitQueueOptions, SporkRecord, WriteRoom } from '../../../src/storage/index.js';
 import { block, collection, HandClock, HandStore, id, settle } from './meetingHarness.js';
-import { RecordingLogger, counted, windowOf } from '../../support/index.js';
+import { RecordingLogger, windowOf } from '../../support/index.js';
 
 interface Options extends Partial<CommitQueueOptions> {
   readonly windowHeights?: number;
@@ -330,19 +330,4 @@ it('gives a failure of the store to everybody who waits, and to everybody who co
   await expect(put(3)).rejects.toBe(failure);
   expect(await indexer.stop()).toBe(false);
   expect(store.underWay).toBeUndefined();
-});
-
-it('measures each batch', async () => {
-  const { store, clock, metrics, indexer, put } = indexing();
-  clock.ms = 1000;
-  const all = [put(1, ['a', 'b'], 50), put(2)];
-  expect(indexer.commitStartedAtMs()).toBeUndefined();
-  await settle();
-  clock.ms = 1250;
-  expect(indexer.commitStartedAtMs()).toBe(1000);
-  store.finish();
-  await Promise.all(all);
-  expect(indexer.commitStartedAtMs()).toBeUndefined();
-  const sums = ['commit_heights_sum', 'commit_bytes_sum', 'commit_duration_seconds_sum'];
-  expect(await Promise.all(sums.map((name) => counted(metrics, name)))).toEqual([2, 100, 0.25]);
 });

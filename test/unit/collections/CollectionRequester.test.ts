@@ -92,16 +92,6 @@ describe('retrying', () => {
     expect(a.pending.map(({ method }) => method)).toEqual(['GetCollectionByID']);
   });
 
-  it('measures from the first request to the valid answer', async () => {
-    requester().request(1, [one.id]);
-    a.pending[0]!.fail('not_yet');
-    await clock.advance(250);
-    await clock.advance(50);
-    a.pending[0]!.answer(one.transactions);
-    await clock.settle();
-    expect(await counted(metrics, 'collection_request_to_receive_seconds_sum')).toBeCloseTo(0.3);
-  });
-
   it('holds deadline, unavailable and internal against the node, and nothing that is normal', async () => {
     const nodes = new NodesInMemory<FakeNode>([a]);
     requester({}, { nodes }).request(1, [one.id]);

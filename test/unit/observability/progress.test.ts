@@ -20,15 +20,6 @@ function metered<At extends Progress>(at: At) {
   };
 }
 
-it('ProgressMeter waits until watermark and head are known', () => {
-  const { at, meter } = metered<Progress>({ latest: undefined, head: undefined });
-  expect(meter.state()).toMatchObject({ mode: 'waiting', lag: undefined, ratePerSecond: 0 });
-  at.head = 10;
-  expect(meter.state().mode).toBe('waiting');
-  at.latest = 10;
-  expect(meter.state().mode).toBe('following');
-});
-
 it('ProgressMeter measures rate, lag and the time left, the movement of the head included', async () => {
   const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
   meter.state();
@@ -46,14 +37,6 @@ it('ProgressMeter measures rate, lag and the time left, the movement of the head
   // Heights that are no longer wanted are not heights that were filled in.
   at.head -= 5_000;
   expect(meter.state().etaSeconds).toBeCloseTo(3020 / 200);
-});
-
-it('ProgressMeter knows no end while the gap does not close', async () => {
-  const { at, clock, meter } = metered({ latest: 1000, head: 11_000 });
-  meter.state();
-  await clock.advance(5000);
-  at.head += 100;
-  expect(meter.state().etaSeconds).toBeUndefined();
 });
 
 it('ProgressMeter forgets what lies before the window', async () => {
@@ -193,11 +176,6 @@ it('LiveTerminal does not pile up live lines while the terminal stands still', (
   expect(terminal).toMatchObject({ scrolled: ['during'], line: '9%' });
   live.setLine(undefined);
   expect(terminal.line).toBe('');
-});
-
-it('LiveTerminal keeps the last column free', () => {
-  expect(new LiveTerminal({ stream: new FakeTerminal() }).columns()).toBe(79);
-  expect(new LiveTerminal({ stream: { write: () => true, columns: undefined } }).columns()).toBe(79);
 });
 
 function reporterOn(mode: 'tty' | 'log', latest = 0, head = 1_000_000, heldUpBy?: string) {

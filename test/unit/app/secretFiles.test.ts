@@ -1,25 +1,9 @@
-import { rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { openSecretFiles } from '../../../src/app/guard/openSecretFiles.js';
-import { readNodeMetadata } from '../../../src/app/guard/nodeMetadata.js';
 import { loadConfig } from '../../../src/config/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { RecordingLogger, scratchDirectory, untilEnd, VirtualClock } from '../../support/index.js';
+import { RecordingLogger, untilEnd, VirtualClock } from '../../support/index.js';
 import { TestSecrets } from '../../support/secretFiles.js';
-
-it('a file of metadata that is removed while it is read was read', async () => {
-  const sources = { file: undefined, environment: {}, flags: new Map() };
-  const { access } = loadConfig(sources, { isTerminal: false }).config;
-  const file = join(scratchDirectory(), 'metadata');
-  const read = async () => readNodeMetadata(file, { access, nodes: [] });
-  for (let times = 0; times < 100; times += 1) {
-    writeFileSync(file, 'node:9000 x-token: abc\n');
-    const reading = read();
-    rmSync(file);
-    expect([...(await reading).keys()]).toEqual(['node:9000']);
-  }
-});
 
 it('a certificate is told of when it is not valid yet, and again when it no longer is', async () => {
   let year = 2020;
