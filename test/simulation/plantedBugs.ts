@@ -301,7 +301,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'collections/requester/CollectionRequester.ts': {
     'cancelled request not released': [
       '    {+if (!signal.aborted) +}this.#over(wanted);\n    try {',
-      'collections/CollectionRequester.test.ts: cancelling frees the slot for the next height',
+      'collections/CollectionRequester.test.ts: are given back whatever happens, in whatever order, and whenever it is stopped',
     ],
     'not given back: the slots of answers that wait at a stop': [
       '    [-for (const { wanted } of this.#answers.splice(0)) this.#over(wanted)-]{+this.#answers.splice(0)+};',
