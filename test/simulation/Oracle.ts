@@ -87,7 +87,7 @@ export class Oracle implements CallObserver {
   readonly #calls = new Map<string, number>();
   #callNumber = 0;
   callsInFlight = 0;
-  #head = -1;
+  #head = { height: -1, atMs: 0 };
   #processes = 0;
   #lines = 0;
 
@@ -113,7 +113,7 @@ export class Oracle implements CallObserver {
 
   /** The head that it told is forgotten. */
   nodeIsForeign(): void {
-    this.#head = -1;
+    this.#head = { height: -1, atMs: 0 };
   }
 
   heldAgainst(endpoint: string, detail: string): void {
@@ -127,7 +127,7 @@ export class Oracle implements CallObserver {
     this.#done.clear();
     this.#handedOut.clear();
     this.callsInFlight = 0;
-    this.#head = -1;
+    this.#head = { height: -1, atMs: 0 };
     const { store } = watched;
     this.#inherited = new Set(store.blocksAboveWatermark().map(({ height }) => height));
     if (store.meta() === undefined) {
@@ -337,10 +337,11 @@ export class Oracle implements CallObserver {
   }
 
   #lookAtParts({ head, history, store, line }: Watched): void {
-    const known = head();
-    if (known !== undefined && known < this.#head)
-      this.fail(`the head goes down from ${this.#head} to ${known}`);
-    this.#head = known ?? this.#head;
+    const { height, atMs } = this.#head;
+    const [known, nowMs] = [head() ?? height, this.#parts.clock.monotonic()];
+    // One that its node has denied for a minute was false.
+    if (known < height && nowMs - atMs < 60_000) this.fail(`the head goes down from ${height} to ${known}`);
+    if (known !== height) this.#head = { height: known, atMs: nowMs };
     const watermark = store.latestIndexedHeight();
     if (watermark > (this.watermark ?? -1))
       this.fail(`watermark ${watermark} is told, ${this.watermark} is durable`);
@@ -349,10 +350,9 @@ export class Oracle implements CallObserver {
     const { window: k } = this.#config;
     if (line.window.inHand > k) this.fail(`${line.window.inHand} heights wait, the window is ${k}`);
     if (line.blocks.blockAt(watermark + k + 1) !== undefined) this.fail(`more than ${k} blocks are held`);
-    const { bytesInHand: inFlightBytes } = line.window;
+    const { bytesInHand } = line.window;
     const received = this.#receivedBytes(line, watermark);
-    if (inFlightBytes !== received)
-      this.fail(`${inFlightBytes} bytes are counted as in flight, ${received} are`);
+    if (bytesInHand !== received) this.fail(`${bytesInHand} bytes count as in flight, ${received} are`);
   }
 
   /** Our own count: what the heights in hand hold. */
