@@ -79,10 +79,8 @@ it('one leads, and each is known by its beats', () =>
             const then = `beat_at - interval '${leads ? 60 : 0} s'`;
             await asAdmin(url, `UPDATE flow_store.worker SET host = $1, pid = 7, beat_at = ${then}`, [host]);
             const name = `flow-collection-indexer ${host.slice(-30)}:7`;
-            await lockHeld(
-              url,
-              `SET application_name = '${name}'; LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE`,
-            );
+            const lock = 'LOCK TABLE flow_jobs.job IN ACCESS EXCLUSIVE MODE';
+            await lockHeld(url, `SET application_name = '${name}'; ${lock}`);
             const two = await join(url);
             const silentAtMs = performance.now();
             expect(await lead(two.leadership)).toBeDefined();

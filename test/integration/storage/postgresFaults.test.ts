@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { asAdmin, batchOf, countIn, fault, lockHeld, parts, plainChain } from '../../support/index.js';
@@ -113,6 +114,7 @@ it('is its own, where it is no answer', () =>
 
 it('is waited for at the start, for so long, told to a command after some patience, and to who is to stop at once', async () => {
   const { faults } = await faulty();
+  const stop = new AbortController();
   for (const code of ['XX000', '28P01']) {
     const isFirst = ({ text }: DatabaseRequest): boolean => text.includes('schema_version');
     answering(faults, isFirst, { code, message: 'not now' });
@@ -120,11 +122,11 @@ it('is waited for at the start, for so long, told to a command after some patien
     await expect(opening(faults.url, { waitMs: 500 })).rejects.toMatchObject({ exit: 'storage', code });
     expect(systemClock.monotonic()).toBeGreaterThan(untilMs - 450);
     const refused = answering(faults, isFirst, { code, message: 'not now' }, 2);
-    const store = await opening(faults.url, { waitMs: 20_000 });
+    const store = await opening(faults.url, { waitMs: 20_000, signal: stop.signal });
     expect([store.trouble(), refused()]).toEqual([undefined, 2]);
     await store.close();
+    expect(getEventListeners(stop.signal, 'abort')).toEqual([]);
   }
-  const stop = new AbortController();
   const command = await opening(faults.url, { patienceMs: 400 });
   const daemon = await opening(faults.url, { waitMs: 20_000, signal: stop.signal });
   answering(faults, isStatement, { code: '42501', message: 'no' });

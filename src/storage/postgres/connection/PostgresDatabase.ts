@@ -195,7 +195,7 @@ export class PostgresDatabase implements Session {
           () => this.giveUp(),
           () => undefined,
         );
-      signal?.addEventListener('abort', giveUp, { once: true });
+      signal?.addEventListener('abort', giveUp, { once: true, signal: this.#closing.signal });
       return result;
     } catch (error) {
       await this.close();
