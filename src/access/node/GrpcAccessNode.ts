@@ -36,7 +36,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   readonly #rank: Rank;
   readonly #events: NodeEvents | undefined;
   readonly #live: GrpcAccessNode;
-  /** Of the live one: whether it tells the status of blocks, as nodes do since the end of 2022. */
+  /** Kept in `#live`: whether the node reports the status of blocks, as nodes have since the end of 2022. */
   #tellsStatus: boolean | undefined;
 
   /**
@@ -99,7 +99,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
       const { block, status } = decodeBlockResponse(message, this.#proveBlock);
       if (block.height !== height) throw new WireError(`asked for height ${height}, got ${block.height}`);
       if (status !== 'unknown') this.#live.#tellsStatus = true;
-      // By height, nodes that tell none have finalized blocks alone.
+      // A node that reports no status serves only finalized blocks by height.
       return { block, status: this.#live.#tellsStatus === false ? 'finalized' : status };
     };
     const request = numbers(height, Number(this.#proveBlock !== undefined));

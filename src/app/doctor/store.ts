@@ -49,7 +49,7 @@ export async function lookAtStore(
   return { stored, found: those(silent, ...checkServer(survey), leftOut(stored), ok(describe(survey))) };
 }
 
-/** Heights between those that are indexed, which nobody fetches. */
+/** Heights between indexed ones that no plan fetches. */
 function leftOut({ coverage, plans }: StoredHeights): Finding | undefined {
   const whole = { from: coverage[0]?.from ?? 0, to: coverage.at(-1)?.to ?? -1 };
   const [first, ...more] = without([whole], joined([...coverage, ...plans]));

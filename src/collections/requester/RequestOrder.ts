@@ -203,7 +203,7 @@ export class RequestOrder {
     );
   }
 
-  /** What pauses of what the height lacks, and perhaps more: a height may lack thousands, of which few pause. */
+  /** At least the collections of the height that pause: it may lack thousands, of which few pause. */
   #pausingAt(record: HeightRecord): readonly WantedCollection[] {
     if (this.#waits.size >= record.missingCount) return this.wantedAt(record.height);
     const pausing = [...this.#waits.keys()];

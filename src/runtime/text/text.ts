@@ -41,7 +41,7 @@ export function sentence(text: string): string {
   const line = escaped(text);
   if (line.length <= MAX_SENTENCE) return line;
   const cut = `${line.slice(0, MAX_SENTENCE - KEPT_END - 1)}…${line.slice(-KEPT_END)}`;
-  // What is left of characters that were cut in half.
+  // Halves of characters that the cut left.
   return cut.replace(/\p{Cs}/gu, '');
 }
 

@@ -478,7 +478,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
 function watermarkMover(before: number, after: number, place: string) {
   let isKept = true;
   return async (session: WriteSession): Promise<void> => {
-    // Where the row is there, something drops the change: that is waited for.
+    // The row exists, so something drops the change: wait until that is gone.
     const left = { text: 'SELECT FROM flow_store.coverage WHERE to_height = $1', values: [before] };
     if (!isKept && (await session.query(left)).rowCount === 0) {
       const found = `No row of flow_store.coverage at ${place} ends at height ${before}, where this process left it`;

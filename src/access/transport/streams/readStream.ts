@@ -56,7 +56,7 @@ export function readStream<T>({
     cancel: (reason: Error = new AbortError()): void => {
       timer?.cancel();
       over.abort(reason);
-      // Of what fails after its end, nobody hears.
+      // Errors after the end are dropped.
       iterator.return?.().catch(() => undefined);
     },
   };

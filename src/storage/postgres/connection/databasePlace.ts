@@ -74,7 +74,7 @@ export function databasePlace(
 /** Servers cut a name to 63 bytes. */
 const MAX_HOST = 30;
 
-/** By what the server shows the sessions of a process. Of a long host, what tells it from others: the end of a pod's name, or of the first label. */
+/** The name that the server shows for the sessions of a process. A long host keeps the end of its first label, where pods' names differ. */
 export function applicationName(host: string, pid: number): string {
   const shown = host.length > MAX_HOST ? host.replace(/\..*/s, '').slice(-MAX_HOST) : host;
   return `flow-collection-indexer ${shown}:${pid}`;

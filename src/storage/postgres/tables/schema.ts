@@ -11,7 +11,7 @@ export const PARTITION_HEIGHTS = 5_000_000;
 /** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
 
-/** What is found by what, besides the primary keys. A start makes again what was dropped, or not restored with the tables. */
+/** Indexes besides the primary keys. A start recreates those that were dropped, or not restored with their tables. */
 const INDEXES = {
   block_id: 'block (id)',
   collection_id: 'collection (id)',
