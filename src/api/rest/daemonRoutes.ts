@@ -106,13 +106,11 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
           T.words('true', 'false'),
         ),
         finality,
-        {
-          name: 'Last-Event-ID',
-          in: 'header',
-          required: false,
-          description: 'The id of the last event received. It takes precedence over from.',
-          schema: T.text,
-        },
+        inQuery(
+          'last_event_id',
+          'The id of the last event received, for clients that cannot send the header, as a new EventSource. It takes precedence over from.',
+        ),
+        { ...inQuery('Last-Event-ID', 'The same. It takes precedence over last_event_id.'), in: 'header' },
       ],
       response: T.oneOf(heightSchema, rewindSchema, errorSchema).named('FeedEvent'),
       mediaType: 'text/event-stream',

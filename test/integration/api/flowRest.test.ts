@@ -14,11 +14,6 @@ const idAt = (height: number): string => blockAt(height).block.id;
 const collectionId = blockAt(102).collections[0]!.id;
 const [transactionId = ''] = transactionIds(blockAt(102), 0);
 
-interface Listed {
-  readonly id: string;
-  readonly transaction_ids: readonly string[];
-}
-
 let served: ServedChain;
 
 beforeEach(async () => {
@@ -97,7 +92,8 @@ describe('/v1/blocks/{id or height}/collections', () => {
       _links: { _self: `/v1/blocks/${idAt(102)}/collections` },
     });
     expect((await served.get('/v1/blocks/102/collections')).body).toEqual(byId.body);
-    for (const { transaction_ids: _, ...one } of (byId.body as { collections: Listed[] }).collections)
+    const listed = byId.body as { collections: { id: string; transaction_ids: string[] }[] };
+    for (const { transaction_ids: _, ...one } of listed.collections)
       expect((await served.get(`/v1/collections/${one.id}`)).body).toEqual(one);
   });
 
