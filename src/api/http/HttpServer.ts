@@ -92,8 +92,9 @@ export class HttpServer extends ListeningServer {
     this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
-      const isForwarded =
-        isElsewhere(error) && this.#isForwardable(request) && this.guard.mayForward(request.raw);
+      // No node knows `finality=proven`.
+      const isLacking = isElsewhere(error) && (request.query as Query)['finality'] !== 'proven';
+      const isForwarded = isLacking && this.#isForwardable(request) && this.guard.mayForward(request.raw);
       return isForwarded ? this.#forward(request, reply, error) : this.#refuse(error, reply);
     });
     // Plugins load before what is added after them: their headers are on every refusal too.

@@ -235,6 +235,9 @@ describe('what the index does not have', () => {
     expect((await daemon.get('/v1/transactions/abc')).status).toBe(400);
     expect((await daemon.get('/lookup/block/500')).body).toMatchObject({ reason: 'not_yet_indexed' });
     expect((await daemon.get('/status')).status).toBe(200);
+    // No node knows that word, and would tell of what is not proven.
+    for (const path of paths.map((each) => `${each}${each.includes('?') ? '&' : '?'}finality=proven`))
+      expect((await daemon.get(path)).status, path).toBeGreaterThanOrEqual(400);
     expect(upstream.seen).toHaveLength(paths.length);
   });
 
