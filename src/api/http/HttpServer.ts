@@ -146,6 +146,8 @@ export class HttpServer extends ListeningServer {
   #fastify(options: HttpServerOptions): FastifyInstance {
     const tls = options.secrets?.tls;
     const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+    // Access nodes redirect clients whose base address ends with a slash.
+    const slashes = { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true };
     const limits = {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: requestTimeout,
@@ -162,7 +164,7 @@ export class HttpServer extends ListeningServer {
       forceCloseConnections: 'idle',
       return503OnClosing: false,
       exposeHeadRoutes: false,
-      routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
+      routerOptions: { ...slashes, maxParamLength: MAX_HEADER_BYTES },
       frameworkErrors: (error, request, reply) => {
         this.#count(request, reply);
         this.#refuse(error, reply);
@@ -200,8 +202,7 @@ export class HttpServer extends ListeningServer {
   /** Browsers send a POST, and open a WebSocket, without a preflight. */
   #originRefused({ headers, method, ws }: FastifyRequest): ApiError | undefined {
     if ((method !== 'POST' && !ws) || isAllowedOrigin(headers.origin, this.#corsOrigins)) return undefined;
-    const message = 'pages of this origin are not allowed here (api.corsOrigins)';
-    return new ApiError(403, 'origin_refused', message);
+    return new ApiError(403, 'origin_refused', 'pages of this origin are not allowed here (api.corsOrigins)');
   }
 
   #isForwardable({ method, url }: FastifyRequest): boolean {

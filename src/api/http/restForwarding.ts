@@ -297,7 +297,7 @@ export function restForwarding(
 }
 
 function segmentsOf(url: string): readonly string[] {
-  return (url.split('?', 1)[0] ?? '').split('/');
+  return (url.split('?', 1)[0] ?? '').split(/\/+/);
 }
 
 /** Neither `.` nor `..`, however encoded, and no path within. */

@@ -151,11 +151,11 @@ it.each([
   `/v1/collections/${collectionId}`,
   `/v1/transactions/${transactionId}`,
   `/v1/transactions?block_id=${idAt(102)}`,
-])('an id may stand behind 0x, or in upper case: %s', async (path) => {
+])('an id may stand behind 0x, or in upper case, and a slash twice: %s', async (path) => {
   const bare = await served.get(path);
   expect(bare.status).toBe(200);
   const upper = path.replace(/[0-9a-f]{64}/, (id) => id.toUpperCase());
-  for (const other of [path.replace(/[0-9a-f]{64}/, '0x$&'), upper])
+  for (const other of [path.replace(/[0-9a-f]{64}/, '0x$&'), upper, `/${path}`, path.replace('/v1', '$&/')])
     expect(await served.get(other)).toMatchObject({ status: 200, body: bare.body });
 });
 

@@ -218,7 +218,7 @@ describe('what the index does not have', () => {
       '/v1/blocks?height=500',
       '/v1/blocks?height=1',
       `/v1/blocks/${NOBODY}?expand=payload`,
-      `/v1/transactions/${NOBODY}`,
+      `/v1//transactions/${NOBODY}`,
       '/v1/blocks?height=100&expand=execution_result',
       '/v1/transactions?block_height=100&expand=result',
       '/v1/transactions/17',
