@@ -1183,6 +1183,8 @@ export interface operations {
   getBlockPayload: {
     parameters: {
       query?: {
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description Keeps only these fields: up to 50 comma-separated paths; dots lead into objects, arrays are passed through. */
         select?: string;
       };
@@ -1278,6 +1280,8 @@ export interface operations {
   getBlockCollections: {
     parameters: {
       query?: {
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description Includes this in the response instead of a link. Unknown names are ignored. */
         expand?: 'transactions';
         /** @description Keeps only these fields: up to 50 comma-separated paths; dots lead into objects, arrays are passed through. */
@@ -1285,7 +1289,7 @@ export interface operations {
       };
       header?: never;
       path: {
-        /** @description The id of a block, or a height. */
+        /** @description An id, or a height. */
         block: string;
       };
       cookie?: never;
@@ -1375,6 +1379,8 @@ export interface operations {
   getCollection: {
     parameters: {
       query?: {
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description Includes this in the response instead of a link. Unknown names are ignored. */
         expand?: 'transactions';
         /** @description Keeps only these fields: up to 50 comma-separated paths; dots lead into objects, arrays are passed through. */
@@ -1476,6 +1482,8 @@ export interface operations {
         block_id?: string;
         /** @description A decimal height, final or sealed; sealed where no block is named. */
         block_height?: string;
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description Keeps only these fields: up to 50 comma-separated paths; dots lead into objects, arrays are passed through. */
         select?: string;
       };
@@ -1568,6 +1576,8 @@ export interface operations {
   getTransaction: {
     parameters: {
       query?: {
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description Keeps only these fields: up to 50 comma-separated paths; dots lead into objects, arrays are passed through. */
         select?: string;
       };
@@ -1894,7 +1904,10 @@ export interface operations {
   };
   lookUp: {
     parameters: {
-      query?: never;
+      query?: {
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
+      };
       header?: never;
       path: {
         kind: 'block' | 'collection' | 'transaction';
@@ -2100,9 +2113,11 @@ export interface operations {
         wait?: 'true' | 'false';
         /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
         finality?: 'reported' | 'proven';
+        /** @description The id of the last event received, for clients that cannot send the header, as a new EventSource. It takes precedence over from. */
+        last_event_id?: string;
       };
       header?: {
-        /** @description The id of the last event received. It takes precedence over from. */
+        /** @description The same. It takes precedence over last_event_id. */
         'Last-Event-ID'?: string;
       };
       path?: never;
@@ -2271,6 +2286,8 @@ export interface operations {
         from: string;
         /** @description The last height; the page may end lower. Default: the latest indexed. */
         to?: string;
+        /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
+        finality?: 'reported' | 'proven';
         /** @description stored: a line for each block with all its bytes, for clients that keep their own index. */
         form?: 'documents' | 'stored';
       };

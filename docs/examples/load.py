@@ -10,6 +10,8 @@ import json
 import sqlite3
 import sys
 
+STEP_BACK = 100  # Heights that are forgotten at a time, and loaded again where the index still has them.
+
 database = sqlite3.connect(sys.argv[1])
 database.executescript(
     """
@@ -47,7 +49,7 @@ def load(lines):
         if held == block_id:
             continue
         if held is not None:
-            forget(height)
+            forget(height - STEP_BACK + 1)
             sys.exit(f"The index was rewound below height {height}: run this again to go back further.")
         with database:  # The rows and the place to go on from are one transaction.
             database.execute("INSERT INTO block VALUES (?, ?, ?)", [height, block_id, line])

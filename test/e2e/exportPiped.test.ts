@@ -58,8 +58,8 @@ it.runIf(hasPython)('a pipe into a database loads exactly what is indexed, thoug
   expect((await loaded(database)).join('\n') === withoutClosing(original.stdout)).toBe(true);
 });
 
-it.runIf(hasPython)('what was loaded is taken back, block by block, where the index has others', async () => {
-  const last = FIRST + 1;
+it.runIf(hasPython)('what was loaded is taken back where the index has other blocks', async () => {
+  const last = FIRST + 100;
   const chains = [22, 23].map((seed) => new ChainGenerator({ seed, rootHeight: FIRST }));
   const filled = chains.map((chain) => filledDirectory({ chain, from: FIRST, to: last }));
   const [before = '', after = ''] = await Promise.all(filled);
@@ -79,7 +79,7 @@ it.runIf(hasPython)('what was loaded is taken back, block by block, where the in
   const replaced = await exported(after);
   let runs = 0;
   for (let input = replaced; load(input) !== 0; runs += 1) input = await exported(after);
-  expect(runs).toBe(last - FIRST + 1);
+  expect(runs).toBe(2);
   const wanted = (await runCommand(['export', '--quiet', ...storeFlags(after)])).stdout;
   expect((await loaded(database)).join('\n') === withoutClosing(wanted)).toBe(true);
 });

@@ -16,7 +16,7 @@ export type RestReply = (request: IncomingMessage, response: ServerResponse, see
 export class RestNode {
   readonly seen: SeenRequest[] = [];
   reply: RestReply = (_request, response) => {
-    response.writeHead(200, { 'content-type': 'text/plain', 'x-from-node': 'yes' }).end('of the node');
+    response.writeHead(200, { 'set-cookie': 'a=b', 'x-from-node': 'yes' }).end('of the node');
   };
   readonly #server = createServer((request, response) => {
     const chunks: Buffer[] = [];

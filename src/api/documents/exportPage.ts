@@ -103,8 +103,9 @@ export function exportRange(query: Query, range: IndexedRange): HeightRange {
   const to = heightIn(query, 'to') ?? Number.MAX_SAFE_INTEGER;
   if (from === undefined) throw invalid('from is required: the height to begin at');
   if (from > to) throw invalid(`from ${from} is above to ${to}`);
-  if (rangeWith(from, range) === undefined) throw heightOutside(from, range);
-  return { from, to };
+  const covering = rangeWith(from, range);
+  if (covering === undefined) throw heightOutside(from, range);
+  return { from, to: Math.min(to, covering.to) };
 }
 
 /** Which lines of a block are wanted, and how. */

@@ -92,8 +92,9 @@ export class HttpServer extends ListeningServer {
     this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
-      const isForwarded =
-        isElsewhere(error) && this.#isForwardable(request) && this.guard.mayForward(request.raw);
+      // No node knows `finality=proven`.
+      const isLacking = isElsewhere(error) && (request.query as Query)['finality'] !== 'proven';
+      const isForwarded = isLacking && this.#isForwardable(request) && this.guard.mayForward(request.raw);
       return isForwarded ? this.#forward(request, reply, error) : this.#refuse(error, reply);
     });
     // Plugins load before what is added after them: their headers are on every refusal too.
@@ -145,6 +146,8 @@ export class HttpServer extends ListeningServer {
   #fastify(options: HttpServerOptions): FastifyInstance {
     const tls = options.secrets?.tls;
     const requestTimeout = options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS;
+    // Access nodes redirect clients whose base address ends with a slash.
+    const slashes = { ignoreDuplicateSlashes: true, ignoreTrailingSlash: true };
     const limits = {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: requestTimeout,
@@ -161,7 +164,7 @@ export class HttpServer extends ListeningServer {
       forceCloseConnections: 'idle',
       return503OnClosing: false,
       exposeHeadRoutes: false,
-      routerOptions: { ignoreTrailingSlash: true, maxParamLength: MAX_HEADER_BYTES },
+      routerOptions: { ...slashes, maxParamLength: MAX_HEADER_BYTES },
       frameworkErrors: (error, request, reply) => {
         this.#count(request, reply);
         this.#refuse(error, reply);
@@ -199,8 +202,7 @@ export class HttpServer extends ListeningServer {
   /** Browsers send a POST, and open a WebSocket, without a preflight. */
   #originRefused({ headers, method, ws }: FastifyRequest): ApiError | undefined {
     if ((method !== 'POST' && !ws) || isAllowedOrigin(headers.origin, this.#corsOrigins)) return undefined;
-    const message = 'pages of this origin are not allowed here (api.corsOrigins)';
-    return new ApiError(403, 'origin_refused', message);
+    return new ApiError(403, 'origin_refused', 'pages of this origin are not allowed here (api.corsOrigins)');
   }
 
   #isForwardable({ method, url }: FastifyRequest): boolean {

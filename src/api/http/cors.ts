@@ -19,8 +19,7 @@ export function allowOrigins(
 ): void {
   const allowed = (): string | string[] | false => {
     const now = origins();
-    if (now.includes(ANY)) return ANY;
-    return now.length > 0 && [...now];
+    return now.includes(ANY) ? ANY : now.length > 0 && [...now];
   };
   app.register(cors, {
     delegator: (_request, decide) =>

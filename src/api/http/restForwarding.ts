@@ -36,7 +36,8 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['system_transaction_results', 'system_transactions'],
 ]);
 
-const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, 'expect']);
+/** Cookies are of the site at which we are served, such as those of a proxy that has callers log in. */
+const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, 'expect', 'cookie', 'set-cookie']);
 const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */
@@ -296,7 +297,7 @@ export function restForwarding(
 }
 
 function segmentsOf(url: string): readonly string[] {
-  return (url.split('?', 1)[0] ?? '').split('/');
+  return (url.split('?', 1)[0] ?? '').split(/\/+/);
 }
 
 /** Neither `.` nor `..`, however encoded, and no path within. */

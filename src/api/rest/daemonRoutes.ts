@@ -23,9 +23,8 @@ import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import { anAddress, finality, heightErrors, idErrors, inPath, inQuery, type Route } from '../openapi.js';
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
-import type { IndexedRange } from '../view/indexedRange.js';
 import type { ReadableIndex } from '../view/IndexView.js';
-import { single, wantsProven, word } from '../view/queryParameters.js';
+import { rangeFor, single, wantsProven, word } from '../view/queryParameters.js';
 import { statusSchema, type StatusSource } from '../view/statusDocument.js';
 import { eventStream, heightSchema, rewindSchema } from './eventStream.js';
 
@@ -41,7 +40,6 @@ export interface DaemonRoutesDependencies {
 /** The routes that Flow's REST interface does not have. */
 export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly Route[] {
   const { reader, status, work } = dependencies;
-  const now = (): IndexedRange => status.range();
   const named = [
     inPath('kind', '', T.words(...lookupKinds)),
     inPath('key', 'An id; for a block also a height, final, sealed or latest.'),
@@ -60,12 +58,12 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       path: '/lookup/{kind}/{key}',
       operation: 'lookUp',
       summary: 'A block, collection or transaction with every place where it occurs.',
-      parameters: named,
+      parameters: [...named, finality],
       response: lookupSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
-      handle: async ({ params: { kind, key = '' } }) => {
+      handle: async ({ params: { kind, key = '' }, query }) => {
         const known = kindNamed('look up', kind);
-        return { body: await lookupDocument(reader, known, key, now) };
+        return { body: await lookupDocument(reader, known, key, rangeFor(query, status)) };
       },
     },
     {
@@ -86,7 +84,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       kind: 'bulk',
       handle: async ({ params: { kind, key = '' }, query }) => {
         const asked = { kind: kindNamed('prove', kind), key, to: single(query, 'to') };
-        return { body: await proofDocument(reader, asked, now) };
+        return { body: await proofDocument(reader, asked, () => status.range()) };
       },
     },
     {
@@ -106,13 +104,11 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
           T.words('true', 'false'),
         ),
         finality,
-        {
-          name: 'Last-Event-ID',
-          in: 'header',
-          required: false,
-          description: 'The id of the last event received. It takes precedence over from.',
-          schema: T.text,
-        },
+        inQuery(
+          'last_event_id',
+          'The id of the last event received, for clients that cannot send the header, as a new EventSource. It takes precedence over from.',
+        ),
+        { ...inQuery('Last-Event-ID', 'The same. It takes precedence over last_event_id.'), in: 'header' },
       ],
       response: T.oneOf(heightSchema, rewindSchema, errorSchema).named('FeedEvent'),
       mediaType: 'text/event-stream',
@@ -136,6 +132,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       parameters: [
         { ...inQuery('from', 'The first height.', T.decimal), required: true },
         inQuery('to', 'The last height; the page may end lower. Default: the latest indexed.', T.decimal),
+        finality,
         inQuery(
           'form',
           'stored: a line for each block with all its bytes, for clients that keep their own index.',
@@ -147,7 +144,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       errors: ['invalid_argument', ...heightErrors],
       kind: 'bulk',
       handle: async ({ query }) => {
-        const range = exportRange(query, status.range());
+        const range = exportRange(query, rangeFor(query, status)());
         const page = word(query, 'form', ['documents', 'stored']) === 'stored' ? storedPage : exportPage;
         return { contentType: NDJSON_TYPE, body: await page(reader, range) };
       },
@@ -170,13 +167,9 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       response: accountTransactionsSchema,
       errors: ['malformed_address', 'invalid_argument', 'too_many', 'index_off', 'not_yet_indexed'],
       kind: 'bulk',
-      handle: async ({ params, query }) => {
-        const request = {
-          address: params['address'] ?? '',
-          role: single(query, 'role'),
-          limit: single(query, 'limit'),
-          cursor: single(query, 'cursor'),
-        };
+      handle: async ({ params: { address = '' }, query }) => {
+        const the = (name: string): string => single(query, name);
+        const request = { address, role: the('role'), limit: the('limit'), cursor: the('cursor') };
         const until = wantsProven(query) ? 'proven' : undefined;
         return { body: await accountDocument(reader, request, status.range(), until) };
       },

@@ -7,7 +7,7 @@ import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { heightIn, parseHeight, wantsProven, word } from '../view/queryParameters.js';
+import { heightIn, parseHeight, single, wantsProven, word } from '../view/queryParameters.js';
 
 /** Interval of the comments that keep proxies from closing a quiet stream. */
 const KEEP_ALIVE_MS = 15_000;
@@ -64,10 +64,10 @@ export async function eventStream(
   return { contentType: 'text/event-stream; charset=UTF-8', preamble: `retry: ${RETRY_MS}\n`, stream };
 }
 
-/** `Last-Event-ID` before `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */
+/** `Last-Event-ID` before `last_event_id` and `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */
 function startOf({ query, headers }: HttpRequest): StartPoint {
-  const last = headers['last-event-id'];
-  if (typeof last === 'string' && last !== '') return { lastSeen: seenOf(last) };
+  const last = String(headers['last-event-id'] ?? '') || single(query, 'last_event_id');
+  if (last !== '') return { lastSeen: seenOf(last) };
   const height = heightIn(query, 'from');
   return height === undefined ? 'next' : { height };
 }

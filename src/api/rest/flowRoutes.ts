@@ -16,10 +16,9 @@ import {
 import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
 import type { Route } from '../openapi.js';
 import * as T from '../Schema.js';
-import { provenOnly } from '../view/indexedRange.js';
 import { IndexView, nodeVersion } from '../view/IndexView.js';
 import * as parse from '../view/queryParameters.js';
-import type { Query } from '../view/queryParameters.js';
+import { rangeFor, type Query } from '../view/queryParameters.js';
 import type { StatusSource } from '../view/statusDocument.js';
 
 /** What can be expanded; and what access nodes can expand, but an index cannot. */
@@ -46,11 +45,8 @@ export function flowRoutes(
   },
 ): readonly Route[] {
   const { reader, status } = dependencies;
-  /** The index at this moment; of a query with `finality=proven`, the proven part of it. */
-  const now = (query: Query = {}): IndexView => {
-    const isProvenOnly = parse.wantsProven(query);
-    return new IndexView(reader, () => (isProvenOnly ? provenOnly(status.range()) : status.range()));
-  };
+  /** The index at this moment, as far as the query asks for it. */
+  const now = (query: Query): IndexView => new IndexView(reader, rangeFor(query, status));
   return [
     {
       path: '/v1/blocks',
@@ -97,12 +93,12 @@ export function flowRoutes(
       path: '/v1/blocks/{id}/payload',
       operation: 'getBlockPayload',
       summary: 'The payload of a block: its collection guarantees.',
-      parameters: [byId, select],
+      parameters: [byId, finality, select],
       response: payloadSchema,
       errors: ['invalid_argument', ...idErrors],
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
-        const { block } = await now().block(id);
+        const { block } = await now(query).block(id);
         return kept(blockBody(block.encoded).payload, query);
       },
     },
@@ -111,12 +107,12 @@ export function flowRoutes(
       operation: 'getBlockCollections',
       summary:
         'All collections of a block with the ids of their transactions. Not in the REST interface of Flow.',
-      parameters: [inPath('block', 'The id of a block, or a height.'), expand(TRANSACTIONS), select],
+      parameters: [inPath('block', 'An id, or a height.'), finality, expand(TRANSACTIONS), select],
       response: blockCollectionsSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       kind: 'bulk',
       handle: async ({ params, query }) => {
-        const view = now();
+        const view = now(query);
         const key = parse.parseBlockKey(params['block'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { block } = await view.block(key);
@@ -130,13 +126,13 @@ export function flowRoutes(
       path: '/v1/collections/{id}',
       operation: 'getCollection',
       summary: 'A collection.',
-      parameters: [byId, expand(TRANSACTIONS), select],
+      parameters: [byId, finality, expand(TRANSACTIONS), select],
       response: collectionSchema,
       errors: ['invalid_argument', ...idErrors],
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
-        const { encoded } = await now().collection(id);
+        const { encoded } = await now(query).collection(id);
         return kept(restCollection(id, encoded, expanded.has(TRANSACTIONS)), query);
       },
     },
@@ -148,13 +144,14 @@ export function flowRoutes(
       parameters: [
         inQuery('block_id', 'Either this, or block_height.', anId),
         inQuery('block_height', 'A decimal height, final or sealed; sealed where no block is named.'),
+        finality,
         select,
       ],
       response: T.arrayOf(transactionSchema).named('Transactions'),
       errors: ['invalid_argument', 'not_served', ...idErrors, 'below_first_indexed', 'hole'],
       kind: 'bulk',
       handle: async ({ query }) => {
-        const view = now();
+        const view = now(query);
         const requested = parse.parseBlockOf(query);
         parse.parseExpand(query, [], [RESULT]);
         const key = typeof requested === 'object' ? requested.id : view.heightOf(requested);
@@ -169,13 +166,13 @@ export function flowRoutes(
       path: '/v1/transactions/{id}',
       operation: 'getTransaction',
       summary: 'A transaction.',
-      parameters: [byId, select],
+      parameters: [byId, finality, select],
       response: transactionSchema,
       errors: ['invalid_argument', 'not_served', ...idErrors],
       handle: async ({ params, query }) => {
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
-        const { encoded } = await now().transaction(id);
+        const { encoded } = await now(query).transaction(id);
         return kept(restTransaction(id, encoded), query);
       },
     },

@@ -1,6 +1,7 @@
 import { parseIdentifier, type Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import { ApiError, invalidArgument as invalid } from './ApiError.js';
+import { provenOnly, type IndexedRange } from './indexedRange.js';
 
 /** Heights or ids per request, limited as on access nodes. */
 export const MAX_ITEMS = 50;
@@ -48,6 +49,12 @@ export function word<const Word extends string>(
 /** Whether `finality=proven` asks for proven blocks only. Expected errors: ApiError (400). */
 export function wantsProven(query: Query): boolean {
   return word(query, 'finality', ['reported', 'proven']) === 'proven';
+}
+
+/** What a query may read at a time: with `finality=proven`, the proven part of it. Expected errors: ApiError (400). */
+export function rangeFor(query: Query, status: { readonly range: () => IndexedRange }): () => IndexedRange {
+  const isProvenOnly = wantsProven(query);
+  return () => (isProvenOnly ? provenOnly(status.range()) : status.range());
 }
 
 /** Expected errors: ApiError (400). */

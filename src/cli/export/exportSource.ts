@@ -210,7 +210,7 @@ export async function exportRange(
       : asked.follow || highest <= latest
         ? undefined
         : held !== undefined && held.to > latest
-          ? `The export has height ${held.to}, which the index does not have (again): it is of another chain, or was rewound. Begin a new export, or wait for that height with --follow.`
+          ? `The export has height ${held.to}, which the index does not have (again): it is of another chain, or was rewound. Begin a new export, take back what differs (docs/export.md), or wait for that height with --follow.`
           : `Height ${highest} is not yet indexed: lower ${from > latest ? '--from' : '--to'}, or wait for it with --follow.`;
   const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
   if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
@@ -227,7 +227,7 @@ export async function checkSame(
 ): Promise<void> {
   const [found] = await source.page({ from: height, to: height });
   if (found?.block.id === id) return;
-  const message = `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, or was rewound. Begin a new export.`;
+  const message = `The export holds block ${id} at height ${height}, but the index has another block there: it is of another chain, or was rewound. Begin a new export, or take back what differs (docs/export.md).`;
   throw new OperatorError('foreign', message);
 }
 

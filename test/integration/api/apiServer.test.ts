@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { StorageError } from '../../../src/storage/index.js';
-import { chainOf, idOf, sendRaw, ServedChain, transactionWith, VirtualClock } from '../../support/index.js';
+import { chainOf, idOf, sendRaw, ServedChain, transactionIds } from '../../support/index.js';
+import { transactionWith, VirtualClock } from '../../support/index.js';
 
 const FIRST = 100;
 const LATEST = 159;
@@ -29,19 +30,15 @@ it('/v1/blocks by height answers one height with an array in the shape of Flow',
   expect(answer.body).toEqual([
     {
       header: {
-        id: firstBlock!.block.id,
-        parent_id: idOf('block 99'),
-        height: '100',
+        ...{ id: firstBlock!.block.id, parent_id: idOf('block 99'), height: '100' },
         timestamp: '2026-01-01T00:00:00.12Z',
         parent_voter_signature: Buffer.from('parent voters').toString('base64'),
       },
       payload: {
         collection_guarantees: firstBlock!.collections.map(({ id }) => ({
-          collection_id: id,
-          signer_indices: 'e00f',
+          ...{ collection_id: id, signer_indices: 'e00f', cluster_chain_id: 'cluster-7-abc' },
           signature: Buffer.from('guarantee signature').toString('base64'),
           reference_block_id: idOf('reference'),
-          cluster_chain_id: 'cluster-7-abc',
         })),
         block_seals: [],
       },
@@ -95,6 +92,18 @@ it('/v1/blocks by height has no sealed block above those that it has, and none w
   const below = await get(`/v1/blocks/${firstBlock!.block.id}?finality=proven`);
   expect(below).toMatchObject({ status: 404, body: { reason: 'unknown_id' } });
   expect((await get('/v1/blocks?height=150&finality=maybe')).status).toBe(400);
+  for (const [at, status] of [[0, 404] as const, [2, 200] as const, [52, 404] as const]) {
+    const { block, collections } = chain[at]!;
+    const [transaction = ''] = transactionIds(chain[at]!, 0);
+    const ofBlock = [`blocks/${block.id}/payload?`, `blocks/${block.height}/collections?`];
+    const byId = [`transactions?block_id=${block.id}&`, `transactions/${transaction}?`];
+    const ofFlow = [...ofBlock, ...byId, `collections/${collections[0]!.id}?`].map((path) => `v1/${path}`);
+    const ours = [`lookup/transaction/${transaction}?`, `export?from=${block.height}&`];
+    for (const path of [...ofFlow, ...ours])
+      expect((await get(`/${path}finality=proven`)).status, path).toBe(status);
+  }
+  const page = await fetch(`${served.url}/export?from=149&finality=proven`);
+  expect((await page.text()).match(/"kind":"block"/g)).toHaveLength(2);
   // What is sealed and not proven yet may become so.
   const cached = async (height: number) =>
     (await get(`/v1/blocks?height=${height}`)).headers.get('cache-control');
@@ -145,16 +154,11 @@ it('errors behind it: tells the caller that a record is damaged, the log what an
   served = await ServedChain.start(chain, { sealed: SEALED, head: HEAD }, { clock });
   served.store.transaction = () =>
     Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
-  for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`]) {
-    expect(await get(path)).toMatchObject({
-      status: 503,
-      body: { code: 503, reason: 'healing', message: expect.stringContaining('damaged') as string },
-    });
-  }
-  const told = {
-    ...{ level: 'error', message: 'a read failed' },
-    fields: expect.objectContaining({ kind: 'corrupt' }) as object,
-  };
+  const damaged = { reason: 'healing', message: expect.stringContaining('damaged') as string };
+  for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`])
+    expect(await get(path)).toMatchObject({ status: 503, body: { code: 503, ...damaged } });
+  const fields = expect.objectContaining({ kind: 'corrupt' }) as object;
+  const told = { level: 'error', message: 'a read failed', fields };
   expect(served.logger.records).toEqual([told]);
   await clock.advance(60_000);
   await get(`/v1/transactions/${idOf('a')}`);

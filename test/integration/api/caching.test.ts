@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { get as httpGet, type IncomingMessage } from 'node:http';
+import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import { beforeEach, expect, it } from 'vitest';
 import { BEARER, chainOf, guarded, idOf, RestNode, ServedChain } from '../../support/index.js';
@@ -28,15 +30,9 @@ const FOREVER = 'public, max-age=31536000, immutable';
 const FOREVER_FOR_ONE = 'private, max-age=31536000, immutable';
 
 /** What is sent, byte by byte: fetch would unpack it. */
-function exact(url: string, headers: Record<string, string>) {
-  return new Promise<{ response: IncomingMessage; body: Buffer }>((resolve, reject) => {
-    httpGet(url, { headers, agent: false }, (response) => {
-      const chunks: Buffer[] = [];
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
-      response.on('error', reject);
-      response.on('end', () => resolve({ response, body: Buffer.concat(chunks) }));
-    }).on('error', reject);
-  });
+async function exact(url: string, headers: Record<string, string>) {
+  const [response] = (await once(httpGet(url, { headers, agent: false }), 'response')) as [IncomingMessage];
+  return { response, body: await buffer(response) };
 }
 
 it.each([

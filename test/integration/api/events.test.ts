@@ -64,6 +64,10 @@ it.each([99, -1])('can tell to forget everything above %i', async (height) => {
   expect(await reader.first(1)).toEqual([{ id, event: 'rewind', data: { height, block_id: null } }]);
   const again = await EventReader.open(`${served.url}/events`, { 'last-event-id': id });
   expect(again.status).toBe(200);
+  // A page cannot give its first request a header; a later one has a newer id there.
+  const page = `${served.url}/events?from=100&last_event_id=${idAt(117)}`;
+  expect(await (await EventReader.open(page)).first(1)).toMatchObject([{ id, event: 'rewind' }]);
+  expect((await EventReader.open(page, { 'last-event-id': 'x' })).status).toBe(400);
 });
 
 it('ends where the caller ends its side, as one does who has left, and answers HEAD with its headers alone', async () => {

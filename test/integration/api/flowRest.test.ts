@@ -14,11 +14,6 @@ const idAt = (height: number): string => blockAt(height).block.id;
 const collectionId = blockAt(102).collections[0]!.id;
 const [transactionId = ''] = transactionIds(blockAt(102), 0);
 
-interface Listed {
-  readonly id: string;
-  readonly transaction_ids: readonly string[];
-}
-
 let served: ServedChain;
 
 beforeEach(async () => {
@@ -97,7 +92,8 @@ describe('/v1/blocks/{id or height}/collections', () => {
       _links: { _self: `/v1/blocks/${idAt(102)}/collections` },
     });
     expect((await served.get('/v1/blocks/102/collections')).body).toEqual(byId.body);
-    for (const { transaction_ids: _, ...one } of (byId.body as { collections: Listed[] }).collections)
+    const listed = byId.body as { collections: { id: string; transaction_ids: string[] }[] };
+    for (const { transaction_ids: _, ...one } of listed.collections)
       expect((await served.get(`/v1/collections/${one.id}`)).body).toEqual(one);
   });
 
@@ -155,11 +151,11 @@ it.each([
   `/v1/collections/${collectionId}`,
   `/v1/transactions/${transactionId}`,
   `/v1/transactions?block_id=${idAt(102)}`,
-])('an id may stand behind 0x, or in upper case: %s', async (path) => {
+])('an id may stand behind 0x, or in upper case, and a slash twice: %s', async (path) => {
   const bare = await served.get(path);
   expect(bare.status).toBe(200);
   const upper = path.replace(/[0-9a-f]{64}/, (id) => id.toUpperCase());
-  for (const other of [path.replace(/[0-9a-f]{64}/, '0x$&'), upper])
+  for (const other of [path.replace(/[0-9a-f]{64}/, '0x$&'), upper, `/${path}`, path.replace('/v1', '$&/')])
     expect(await served.get(other)).toMatchObject({ status: 200, body: bare.body });
 });
 

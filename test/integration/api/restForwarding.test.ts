@@ -16,20 +16,17 @@ describe('a forwarded request', () => {
   it('of a route that is none of ours goes to the node as it is, and so does the answer', async () => {
     const { upstream, daemon } = await served('/base');
     const answer = await fetch(`${daemon.url}/v1/accounts/f8d6e0586b0a20c7?expand=keys&x=%2F`, {
-      headers: { 'x-from-client': 'yes', te: 'trailers' },
+      headers: { 'x-from-client': 'yes', te: 'trailers', cookie: 'session=1' },
     });
     expect(answer.status).toBe(200);
     expect(await answer.text()).toBe('of the node');
-    expect(answer.headers.get('x-from-node')).toBe('yes');
+    expect([answer.headers.get('x-from-node'), answer.headers.get('set-cookie')]).toEqual(['yes', null]);
     expect(answer.headers.get('via')).toBe('1.1 flow-collection-indexer');
-    const headers = { 'x-from-client': 'yes', via: '1.1 flow-collection-indexer' };
-    expect(upstream.seen).toMatchObject([
-      {
-        ...{ method: 'GET', url: '/base/v1/accounts/f8d6e0586b0a20c7?expand=keys&x=%2F' },
-        headers: { ...headers, host: new URL(upstream.url).host },
-      },
-    ]);
-    expect(upstream.seen[0]?.headers).not.toHaveProperty('te');
+    const { host } = new URL(upstream.url);
+    const headers = { 'x-from-client': 'yes', via: '1.1 flow-collection-indexer', host };
+    const url = '/base/v1/accounts/f8d6e0586b0a20c7?expand=keys&x=%2F';
+    expect(upstream.seen).toMatchObject([{ method: 'GET', url, headers }]);
+    for (const name of ['te', 'cookie']) expect(upstream.seen[0]?.headers).not.toHaveProperty(name);
   });
 
   it('says what keeps it from the node', async () => {
@@ -221,7 +218,7 @@ describe('what the index does not have', () => {
       '/v1/blocks?height=500',
       '/v1/blocks?height=1',
       `/v1/blocks/${NOBODY}?expand=payload`,
-      `/v1/transactions/${NOBODY}`,
+      `/v1//transactions/${NOBODY}`,
       '/v1/blocks?height=100&expand=execution_result',
       '/v1/transactions?block_height=100&expand=result',
       '/v1/transactions/17',
@@ -238,6 +235,9 @@ describe('what the index does not have', () => {
     expect((await daemon.get('/v1/transactions/abc')).status).toBe(400);
     expect((await daemon.get('/lookup/block/500')).body).toMatchObject({ reason: 'not_yet_indexed' });
     expect((await daemon.get('/status')).status).toBe(200);
+    // No node knows that word, and would tell of what is not proven.
+    for (const path of paths.map((each) => `${each}${each.includes('?') ? '&' : '?'}finality=proven`))
+      expect((await daemon.get(path)).status, path).toBeGreaterThanOrEqual(400);
     expect(upstream.seen).toHaveLength(paths.length);
   });
 
