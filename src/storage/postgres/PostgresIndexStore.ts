@@ -17,7 +17,6 @@ import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
-import { faultOf } from './connection/faultOf.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
@@ -26,12 +25,12 @@ import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.js';
-import { writeBook, writeSporks, type RangeFacts } from './tables/bookRows.js';
+import { writeBook, writeRow, writeSporks, type RangeFacts } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
 import { BlockLine, type LineParts } from './writing/BlockLine.js';
 import { forgetAbove, healRows, addProofs, parseHeights } from './writing/changeRows.js';
-import { Fence } from './writing/Fence.js';
+import { takeFence, type Fence } from './writing/takeFence.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
@@ -187,7 +186,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     assert(this.#options.isReadOnly !== true, 'the store was opened to be read');
     await this.follow();
     const database = this.#database;
-    const fence = await database.write((session) => Fence.take(database, session));
+    const fence = await database.write((session) => takeFence(database, session));
     const replaced = new AbortController();
     await this.#inTurn(async () => {
       await this.#read();
@@ -210,11 +209,13 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const { createdBy, firstHeight, sporks } = meta;
     await this.#write((line) =>
       line.write(async (session) => {
-        await session.query({ text: 'UPDATE flow_store.store SET created_by = $1', values: [createdBy] });
-        await session.query({
-          text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)',
-          values: [firstHeight, firstHeight - 1],
-        });
+        await writeRow(session, 'UPDATE flow_store.store SET created_by = $1', createdBy);
+        await writeRow(
+          session,
+          'INSERT INTO flow_store.coverage VALUES ($1, $2)',
+          firstHeight,
+          firstHeight - 1,
+        );
         await writeSporks(session, sporks);
       }),
     );
@@ -280,7 +281,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const { below, fence, open } = await this.#transact(async ({ coverage, open: all, session, write }) => {
       const isOpen = all.some((each) => each.from === from && each.to === to);
       if (!isOpen) await write({ failed: [{ from, to, failures: 0 }] });
-      const taken = await Fence.take(this.#database, session, from);
+      const taken = await takeFence(this.#database, session, from);
       // Read anew: until here, the previous writer may have gone on.
       const found = openAt(await readBook(session), range);
       assert(found !== undefined, 'the range is open');
@@ -476,22 +477,19 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
 
 /** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
 function watermarkMover(before: number, after: number, place: string) {
-  let isKept = true;
+  let isTried = false;
   return async (session: WriteSession): Promise<void> => {
-    // The row exists, so something drops the change: wait until that is gone.
+    // Where the row is still there, something drops the change: wait until that is gone.
     const left = { text: 'SELECT FROM flow_store.coverage WHERE to_height = $1', values: [before] };
-    if (!isKept && (await session.query(left)).rowCount === 0) {
+    if (isTried && (await session.query(left)).rowCount === 0) {
       const found = `No row of flow_store.coverage at ${place} ends at height ${before}, where this process left it`;
       throw new StorageError(
         'corrupt',
         `${found}: somebody has changed it. Run "verify", then "repair --yes".`,
       );
     }
+    isTried = true;
     const text = 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1';
-    session.later({ name: 'watermark', text, values: [before, after] }, (rowCount) => {
-      isKept = rowCount === 1;
-      const kept = new Error(`flow_store.coverage has kept ${rowCount} of 1 rows`);
-      if (!isKept) throw faultOf(kept, 'write to the store', place);
-    });
+    session.later({ name: 'watermark', text, values: [before, after], writes: 1 });
   };
 }

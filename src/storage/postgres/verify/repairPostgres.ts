@@ -6,7 +6,7 @@ import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { deleteAbove } from '../writing/changeRows.js';
-import { Fence } from '../writing/Fence.js';
+import { takeFence, type Fence } from '../writing/takeFence.js';
 import type { HeightRange } from '../../port/stored.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
@@ -47,7 +47,7 @@ export async function repairPostgres(
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     // From here on no other process changes the live range.
-    const take = () => database.transaction((session) => Fence.take(database, session));
+    const take = () => database.transaction((session) => takeFence(database, session));
     const fence = apply ? await database.begin(take, {}) : undefined;
     const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId, patienceMs }, dependencies);
     const found = await verify();

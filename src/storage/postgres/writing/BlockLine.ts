@@ -6,7 +6,7 @@ import type { Session, WriteSession } from '../connection/Session.js';
 import { BlockRows } from '../tables/BlockRows.js';
 import { partitionMaker } from '../tables/prepareDatabase.js';
 import type { Script, Scripts } from '../tables/Scripts.js';
-import type { Fence } from './Fence.js';
+import type { Fence } from './takeFence.js';
 import { noteProofs } from './changeRows.js';
 
 /** What a line writes with; the lines of a store share scripts. */
