@@ -28,7 +28,7 @@ import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.
 import { writeBook, writeRow, writeSporks, type RangeFacts } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
-import { BlockLine, type LineParts } from './writing/BlockLine.js';
+import { blockLine, type BlockLine, type LineParts } from './writing/blockLine.js';
 import { forgetAbove, healRows, addProofs, parseHeights } from './writing/changeRows.js';
 import { takeFence, type Fence } from './writing/takeFence.js';
 
@@ -193,7 +193,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const replaced = new AbortController();
     await this.#inTurn(async () => {
       await this.#database.persist(() => this.#read());
-      this.#leading = { fence, line: new BlockLine({ ...this.#parts, fence }), replaced };
+      this.#leading = { fence, line: blockLine({ ...this.#parts, fence }), replaced };
     });
     await this.takeBackDamage();
     this.#changes.tell();

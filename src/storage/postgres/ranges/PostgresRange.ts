@@ -8,7 +8,7 @@ import { RangeReader } from '../../records/reading/RangeReader.js';
 import { RangeLostError } from '../../StorageError.js';
 import type { Session, WriteSession } from '../connection/Session.js';
 import { readBook } from '../tables/bookRows.js';
-import { BlockLine, type LineParts } from '../writing/BlockLine.js';
+import { blockLine, type BlockLine, type LineParts } from '../writing/blockLine.js';
 import { publish } from '../writing/changeRows.js';
 
 /** Runs in the transaction that publishes a range; its error rolls the transaction back. */
@@ -29,7 +29,7 @@ export class PostgresRange extends RangeReader implements RangeStore {
 
   constructor(range: OpenState, below: BlockHead | undefined, parts: Parts) {
     super(range, below, parts.store);
-    this.#line = new BlockLine(parts);
+    this.#line = blockLine(parts);
     this.#parts = parts;
   }
 
