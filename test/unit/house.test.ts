@@ -32,7 +32,7 @@ describe('the floors of the house', () => {
     ['climbs inside a room', 'src/api/view/x.ts', "import '../http/types.js';"],
     ['enters a sub-room on its own floor', 'src/api/rest/x.ts', "import '../grpc/GrpcServer.js';"],
     ['climbs to the room from a sub-room', 'src/collections/heights/x.ts', "import '../JobProcessor.js';"],
-    ['climbs inside a sub-room', 'src/storage/postgres/tables/x.ts', "import '../writing/Fence.js';"],
+    ['climbs inside a sub-room', 'src/storage/postgres/tables/x.ts', "import '../writing/takeFence.js';"],
     ['leaves a nested room', 'src/storage/postgres/tables/x.ts', "import '../PostgresIndexStore.js';"],
     ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
     ['climbs in a nested room', 'src/storage/records/schema.ts', "import './blocks/readBlocks.js';"],

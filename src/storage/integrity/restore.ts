@@ -38,7 +38,6 @@ export async function restoreStore(
   }: Pick<VerifyOptions, 'chainId' | 'objectionTo'> & { readonly from: string; readonly path: string },
   dependencies: RestoreDependencies,
 ): Promise<VerifyReport> {
-  const { clock, logger, onProgress, signal } = dependencies;
   const path = await replaceablePlace(place);
   return makeBeside('restore', path, 'restore the store', async (partial) => {
     if (await holdsData(path)) {
@@ -47,12 +46,9 @@ export async function restoreStore(
     }
     await prepareDirectory(path, true);
     await rm(path, { recursive: true, force: true });
-    if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, { clock, signal, onProgress });
-    else await copyFiles(await storeIn(from), partial, { onProgress, signal });
-    const report = await verifyStore(
-      { path: partial, chainId, objectionTo },
-      { logger, signal, ...(onProgress === undefined ? {} : { onProgress }) },
-    );
+    if (/^https?:\/\//i.test(from)) await unpackSnapshot(from, partial, dependencies);
+    else await copyFiles(await storeIn(from), partial, dependencies);
+    const report = await verifyStore({ path: partial, chainId, objectionTo }, dependencies);
     const [damage] = report.damages;
     if (damage === undefined) return report;
     const others = report.damageCount > 1 ? ` (and ${report.damageCount - 1} more)` : '';

@@ -11,13 +11,12 @@ import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { bothSporks, openAt, withRangeChange } from '../records/book/changeBook.js';
 import type { RepairedBook } from '../records/book/repairedBook.js';
-import { emptyBook, type StoreBook } from '../records/book/StoreBook.js';
+import { emptyBook, type StoreBook, type StoreState } from '../records/book/StoreBook.js';
 import { contains, within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
-import { faultOf } from './connection/faultOf.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
@@ -26,12 +25,12 @@ import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.js';
-import { writeBook, writeSporks, type RangeFacts } from './tables/bookRows.js';
+import { writeBook, writeRow, writeSporks, type RangeFacts } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
-import { BlockLine, type LineParts } from './writing/BlockLine.js';
+import { blockLine, type BlockLine, type LineParts } from './writing/blockLine.js';
 import { forgetAbove, healRows, addProofs, parseHeights } from './writing/changeRows.js';
-import { Fence } from './writing/Fence.js';
+import { takeFence, type Fence } from './writing/takeFence.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
 const LOOK_EVERY_MS = 300;
@@ -78,10 +77,13 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   readonly accounts: AccountIndex;
   /** Of a store that several processes fill: each change is based on what the database holds. */
   readonly ranges = this.rangesWith({
-    change: (change: RangeChange) => this.#changeRanges(change),
+    change: async (change: RangeChange) => {
+      for (const { from } of change.dropped ?? []) await this.endRun(from);
+      await this.#transact(({ write }) => write(change));
+    },
     run: (range: HeightRange, publishing?: Publishing) => this.#run(range, publishing),
     /** Expected errors: `StorageError`. */
-    read: () => this.#readRanges(),
+    read: () => this.#refresh(),
     /**
      * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
      * an attempt that was committed, whose result is `tried`. Expected errors: `StorageError`; those of `work`.
@@ -98,7 +100,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   #book: StoreBook | undefined;
   /** Set while this process leads. */
   #leading: Leading | undefined;
-  /** Publications and reads of others' changes, one after the other. */
+  /** Rewinds and readings of what the database holds, one after the other. */
   #turn: Promise<unknown> = Promise.resolve();
   /** The mark of the state that is known here. */
   #mark: StoreMark;
@@ -118,7 +120,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     this.#parts = { database, scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
     this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
-    this.#load(loaded);
+    this.#book = loaded.book;
     this.accounts = {
       ...this.accountsOf(() => {
         if (!accounts) return undefined;
@@ -187,11 +189,11 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     assert(this.#options.isReadOnly !== true, 'the store was opened to be read');
     await this.follow();
     const database = this.#database;
-    const fence = await database.write((session) => Fence.take(database, session));
+    const fence = await database.write((session) => takeFence(database, session));
     const replaced = new AbortController();
     await this.#inTurn(async () => {
-      await this.#read();
-      this.#leading = { fence, line: new BlockLine({ ...this.#parts, fence }), replaced };
+      await this.#database.persist(() => this.#read());
+      this.#leading = { fence, line: blockLine({ ...this.#parts, fence }), replaced };
     });
     await this.takeBackDamage();
     this.#changes.tell();
@@ -210,11 +212,13 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const { createdBy, firstHeight, sporks } = meta;
     await this.#write((line) =>
       line.write(async (session) => {
-        await session.query({ text: 'UPDATE flow_store.store SET created_by = $1', values: [createdBy] });
-        await session.query({
-          text: 'INSERT INTO flow_store.coverage VALUES ($1, $2)',
-          values: [firstHeight, firstHeight - 1],
-        });
+        await writeRow(session, 'UPDATE flow_store.store SET created_by = $1', createdBy);
+        await writeRow(
+          session,
+          'INSERT INTO flow_store.coverage VALUES ($1, $2)',
+          firstHeight,
+          firstHeight - 1,
+        );
         await writeSporks(session, sporks);
       }),
     );
@@ -225,38 +229,21 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const before = this.initialised();
     await this.#write(async (line) => {
       const next = applyCommit(before, batch);
-      const { above, latestBlock, latestIndexedHeight } = next;
+      const { latestIndexedHeight } = next;
       const move = watermarkMover(before.latestIndexedHeight, latestIndexedHeight, this.#database.place);
       await line.commit(batch.blocks, async (session) => {
         if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
         if (latestIndexedHeight > before.latestIndexedHeight) await move(session);
       });
       // A range that touches the live one may have been published meanwhile.
-      const book = this.initialised();
-      const sporks = bothSporks(book.meta.sporks, next.meta.sporks);
-      this.#book = { ...book, above, latestBlock, latestIndexedHeight, meta: { ...book.meta, sporks } };
+      this.#book = endingLike(this.initialised(), next);
     });
   }
 
   removeAbove(height: number): Promise<void> {
     return this.#inTurn(async () => {
       await this.#write((line) => line.write((session) => forgetAbove(session, height)));
-      await this.#read('after our rewind');
-    });
-  }
-
-  async #changeRanges(change: RangeChange): Promise<void> {
-    for (const { from } of change.dropped ?? []) await this.endRun(from);
-    await this.#transact((transaction) => transaction.write(change));
-  }
-
-  /** One read at a time, in order: an older one must not replace a newer one. */
-  #readRanges(): Promise<RangeFacts> {
-    return this.#inTurn(async () => {
-      const book = await readBook(this.#database);
-      const { open, plans } = book;
-      this.#adopt({ open, plans });
-      return book;
+      await this.#database.persist(() => this.#read('after our rewind'));
     });
   }
 
@@ -269,7 +256,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
       const write = (change: RangeChange) => writeBook(session, book, withRangeChange(book, change));
       return (tried = await work({ ...book, session, write }, tried));
     });
-    await this.#database.persist(() => this.#readRanges());
+    await this.#database.persist(() => this.#refresh());
     return result;
   }
 
@@ -280,18 +267,16 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const { below, fence, open } = await this.#transact(async ({ coverage, open: all, session, write }) => {
       const isOpen = all.some((each) => each.from === from && each.to === to);
       if (!isOpen) await write({ failed: [{ from, to, failures: 0 }] });
-      const taken = await Fence.take(this.#database, session, from);
+      const taken = await takeFence(this.#database, session, from);
       // Read anew: until here, the previous writer may have gone on.
       const found = openAt(await readBook(session), range);
       assert(found !== undefined, 'the range is open');
-      const [head] = contains(coverage, from - 1) ? await readHeads(session, from - 1, from - 1) : [];
-      const heads = await readHeads(session, from, to);
-      const above = new Map(
-        heads.filter(({ height }) => height >= found.next).map((each) => [each.height, each]),
-      );
-      const latestBlock = heads.find(({ height }) => height === found.next - 1);
+      const heads = new Map((await readHeads(session, from - 1, to)).map((head) => [head.height, head]));
+      const above = new Map([...heads].filter(([height]) => height >= found.next));
+      const latestBlock = found.next > from ? heads.get(found.next - 1) : undefined;
       // Rows of other heights are of blocks that were damaged, and were back too late: in a partition that was away, or from a copy.
       await deleteBlocks(session, found.next, to, [...above.keys()]);
+      const head = contains(coverage, from - 1) ? heads.get(from - 1) : undefined;
       return { fence: taken, open: { ...found, above, latestBlock }, below: head };
     });
     const run = new PostgresRange(open, below, {
@@ -299,8 +284,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
       fence,
       publishing,
       store: this,
-      adopt: (ranges) => this.#adopt(ranges),
-      inTurn: (action) => this.#inTurn(action),
+      refresh: () => this.#database.persist(() => this.#refresh()),
     });
     this.runs.set(from, run);
     return run;
@@ -326,18 +310,13 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     this.#mark = { ...this.#mark, unproven };
   }
 
-  heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
-    return this.#inTurn(async () => {
-      let tried: RepairedBook | undefined;
-      // An attempt whose answer was lost may have been committed: then the next one finds nothing to do.
-      const healed = await this.#database.write(
-        async (session) => (tried = (await healRows(session, damaged, lastPlan)) ?? tried),
-      );
-      if (healed === undefined) return [];
-      this.#adopt(healed.book);
-      this.#changes.tell();
-      return healed.holes;
-    });
+  async heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
+    // An attempt whose answer was lost may have been committed: then the next one finds nothing to do.
+    const healed = await this.#transact<RepairedBook | undefined>(
+      async ({ session }, tried) => (await healRows(session, damaged, lastPlan)) ?? tried,
+    );
+    if (healed !== undefined) this.#changes.tell();
+    return healed?.holes ?? [];
   }
 
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights> {
@@ -380,40 +359,33 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   async #look(): Promise<undefined> {
     const known = this.#mark;
     const mark = await readMark(this.#database);
-    if (this.#leading !== undefined && mark.epoch > this.#leading.fence.epoch) this.#leading.replaced.abort();
-    const isSame = mark.rest === known.rest && (this.isLeading() || mark.live === known.live);
+    const leading = this.#leading;
+    if (leading !== undefined && mark.epoch > leading.fence.epoch) leading.replaced.abort();
+    const isSame = mark.rest === known.rest && (leading !== undefined || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
-    if (!isSame && !(await this.#inTurn(() => this.#takeOver()))) return undefined;
+    if (!isSame) await this.#refresh();
     // Where it is damaged, it is fetched again.
     const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
     if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;
     // What another leader has written is not known before this process has stopped leading.
-    this.#mark = this.isLeading() ? { ...mark, live: '' } : mark;
+    this.#mark = leading === undefined ? mark : { ...mark, live: '' };
     if (isNews) this.#changes.tell();
   }
 
-  /** Takes over what others have done. False: it has stopped leading meanwhile, and may have written more than it has read. */
-  async #takeOver(): Promise<boolean> {
-    const isLeading = this.isLeading();
-    const loaded = await this.#loaded();
-    if (this.isLeading() !== isLeading) return false;
-    if (!isLeading) this.#load(loaded);
-    else if (loaded.book !== undefined) this.#adopt(loaded.book);
-    return true;
+  /** One reading at a time, in order: an older one must not replace a newer one. */
+  #refresh(): Promise<RangeFacts> {
+    return this.#inTurn(() => this.#read());
   }
 
-  /** Reads everything from the database. */
-  async #read(when?: 'after our rewind'): Promise<void> {
-    this.#load(await this.#database.persist(() => this.#loaded()), when);
-  }
-
-  #loaded(): Promise<Loaded> {
+  /** Takes over what the database says. While this process leads, it knows the end of the live range better, but after a rewind. */
+  async #read(when?: 'after our rewind'): Promise<RangeFacts> {
+    const isEndKnown = this.isLeading() && when === undefined;
     const before = this.latestBlock();
-    return this.#database.snapshot((session) => loadStore(session, before));
-  }
-
-  /** Takes over everything that was read from the database. */
-  #load({ book, isRewound }: Loaded, when?: 'after our rewind'): void {
+    const { book, facts, isRewound } = await this.#database.snapshot((session) => loadStore(session, before));
+    if (isEndKnown) {
+      if (this.#book !== undefined && book !== undefined) this.#book = endingLike(book, this.#book);
+      return facts;
+    }
     if (isRewound) this.removals += 1;
     if (isRewound && when === undefined) {
       const fields = { had: this.latestIndexedHeight(), latestIndexedHeight: book?.latestIndexedHeight };
@@ -423,23 +395,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
       );
     }
     this.#book = book;
-  }
-
-  /**
-   * Takes over what the database says of the ranges: after a change of this process, or, in the leader, of others. It knows the
-   * end of the live range, and its sporks, better. What is left out has not changed.
-   */
-  #adopt({ meta, open, plans, published }: Partial<StoreBook>): void {
-    const book = this.#book;
-    if (book === undefined) return;
-    const { firstHeight, sporks } = meta ?? book.meta;
-    this.#book = {
-      ...book,
-      meta: { ...book.meta, firstHeight, sporks: bothSporks(book.meta.sporks, sporks) },
-      open: open ?? book.open,
-      plans: plans ?? book.plans,
-      published: published ?? book.published,
-    };
+    return facts;
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {
@@ -474,24 +430,28 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   }
 }
 
+/** A book whose live range ends as another state says, with all sporks that either knows. */
+function endingLike(book: StoreBook, live: StoreState): StoreBook {
+  const { above, damage, latestBlock, latestIndexedHeight } = live;
+  const sporks = bothSporks(book.meta.sporks, live.meta.sporks);
+  return { ...book, above, damage, latestBlock, latestIndexedHeight, meta: { ...book.meta, sporks } };
+}
+
 /** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
 function watermarkMover(before: number, after: number, place: string) {
-  let isKept = true;
+  let isTried = false;
   return async (session: WriteSession): Promise<void> => {
-    // The row exists, so something drops the change: wait until that is gone.
+    // Where the row is still there, something drops the change: wait until that is gone.
     const left = { text: 'SELECT FROM flow_store.coverage WHERE to_height = $1', values: [before] };
-    if (!isKept && (await session.query(left)).rowCount === 0) {
+    if (isTried && (await session.query(left)).rowCount === 0) {
       const found = `No row of flow_store.coverage at ${place} ends at height ${before}, where this process left it`;
       throw new StorageError(
         'corrupt',
         `${found}: somebody has changed it. Run "verify", then "repair --yes".`,
       );
     }
+    isTried = true;
     const text = 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1';
-    session.later({ name: 'watermark', text, values: [before, after] }, (rowCount) => {
-      isKept = rowCount === 1;
-      const kept = new Error(`flow_store.coverage has kept ${rowCount} of 1 rows`);
-      if (!isKept) throw faultOf(kept, 'write to the store', place);
-    });
+    session.later({ name: 'watermark', text, values: [before, after], writes: 1 });
   };
 }

@@ -306,7 +306,7 @@ it('does not count as written where the server has undone it', async () => {
 });
 
 it.each([
-  ['body', 'copy_body', (store: IndexStore) => store.commit(batchOf(at(13))), 4],
+  ['body', 'flow_store.body', (store: IndexStore) => store.commit(batchOf(at(13))), 4],
   ['coverage', 'flow_store.coverage', (store: IndexStore) => store.heal([{ from: 11, to: 11 }]), 2],
   ['coverage', 'flow_store.coverage', (store: IndexStore) => store.commit(batchOf(at(13))), 4, 'UPDATE'],
 ] as const)('is not believed where a trigger of %s drops rows: it waits', async (...each) => {

@@ -22,6 +22,13 @@ describe('a store on PostgreSQL that several processes have', () => {
     return { url, follower, leader };
   };
 
+  it('is made once, though they all begin at the same moment, and none has trouble with it', async () => {
+    const { url } = await postgres.home({ isEmpty: true });
+    const each = Array.from({ length: 8 }, () => parts());
+    await Promise.all(each.map((its) => postgres.opening(url, {}, its)));
+    expect(each.flatMap(({ logger }) => logger.of('warn'))).toEqual([]);
+  });
+
   it('is known to all of them as the leader commits it', async () => {
     const { follower, leader } = await two();
     let told = 0;
@@ -216,9 +223,8 @@ describe('ranges of a store on PostgreSQL', () => {
     const refused = expect(commit).rejects.toBeInstanceOf(RangeLostError);
     await asAdmin(url, 'UPDATE flow_store.open_range SET epoch = epoch + 1');
     await refused;
-    expect(await rowsOf(url, 'SELECT next_height FROM flow_store.open_range')).toEqual([
-      { next_height: '10' },
-    ]);
+    const left = await rowsOf(url, 'SELECT next_height FROM flow_store.open_range');
+    expect(left).toEqual([{ next_height: '10' }]);
   });
 
   it('keep no spork of their own that the store has, however often it is read meanwhile', async () => {

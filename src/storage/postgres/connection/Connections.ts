@@ -30,11 +30,8 @@ export interface ConnectionsOptions {
 export class Connections {
   readonly #options: ConnectionsOptions;
   #pool: Pool;
-  /**
-   * All that may hold a socket, also those that are not connected yet, of which the pool tells nothing; with what uses each
-   * that is set up.
-   */
-  readonly #links = new Map<QuietClient, Link | undefined>();
+  /** All that may hold a socket, also those that are not connected yet, of which the pool tells nothing. */
+  readonly #links = new Map<QuietClient, Link>();
   /** Ends the wait of those who want a connection of the pool: one that ends forgets them. */
   #over = openScope();
 
@@ -45,7 +42,7 @@ export class Connections {
 
   /** Why an answer does not come, in words; `undefined` while none is late. */
   silence(): string | undefined {
-    return [...this.#links.values()].map((link) => link?.silence).find((words) => words !== undefined);
+    return [...this.#links.values()].map((link) => link.silence).find((words) => words !== undefined);
   }
 
   /**
@@ -55,9 +52,12 @@ export class Connections {
   async use<T>(action: (link: Link) => Promise<T>): Promise<T> {
     const client = await this.#connect();
     assert(client instanceof QuietClient, 'the pool has clients of this class');
+    // One that has just ended is not among them, and tells why.
+    const link = this.#links.get(client) ?? new Link(client, this.#options);
     let failure: Error | undefined;
     try {
-      return await action(this.#links.get(client) ?? (await this.#begin(client)));
+      await link.begin();
+      return await action(link);
     } catch (error) {
       failure = asError(error);
       throw error;
@@ -99,24 +99,17 @@ export class Connections {
     }
   }
 
-  async #begin(client: PoolClient & QuietClient): Promise<Link> {
-    const link = new Link(client, this.#options);
-    await link.begin();
-    this.#links.set(client, link);
-    return link;
-  }
-
   #newPool(): Pool {
-    const links = this.#links;
+    const [links, options] = [this.#links, this.#options];
     class Client extends QuietClient {
       constructor(config?: ClientConfig) {
         super(config);
-        links.set(this, undefined);
+        links.set(this, new Link(this, options));
         this.once('end', () => links.delete(this));
       }
     }
     const pool = new pg.Pool({
-      ...this.#options.config,
+      ...options.config,
       Client,
       max: MAX_CONNECTIONS,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,

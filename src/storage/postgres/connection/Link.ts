@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { randomUUID } from 'node:crypto';
-import type { Connection, PoolClient, QueryResult, QueryResultRow, Submittable } from 'pg';
+import type { Connection, QueryResult, QueryResultRow } from 'pg';
 import { fieldsOf } from '../../../runtime/index.js';
 import type { ConnectionsOptions } from './Connections.js';
 import { faultOf } from './faultOf.js';
@@ -68,21 +68,16 @@ function setUp(own: Readonly<Record<string, string>>, mark: string): string {
 /** Whether a session is still the one that was set up. */
 const WHOSE = `SELECT pg_backend_pid() AS pid, current_setting('${MARK}', true) AS mark`;
 
-interface Waiting {
-  readonly step: Step;
-  readonly check: ((rowCount: number) => void) | undefined;
-}
-
 /** A connection in use. Errors: see `Connections.use`. */
 export class Link implements WriteSession {
-  readonly #client: PoolClient & QuietClient;
+  readonly #client: QuietClient;
   readonly #options: ConnectionsOptions;
   readonly #mark = randomUUID();
   #pid: number | undefined;
   #silence: Silence | undefined;
-  #waiting: Waiting[] = [];
+  #waiting: Step[] = [];
 
-  constructor(client: PoolClient & QuietClient, options: ConnectionsOptions) {
+  constructor(client: QuietClient, options: ConnectionsOptions) {
     this.#client = client;
     this.#options = options;
   }
@@ -92,8 +87,9 @@ export class Link implements WriteSession {
     return this.#silence?.words;
   }
 
-  /** Makes its session what our statements need. */
+  /** Makes its session what our statements need, once. */
   async begin(): Promise<void> {
+    if (this.#pid !== undefined) return;
     const text = setUp(this.#options.settings, this.#mark);
     const result: unknown = await this.#asked('a new connection', () => this.#client.query(text));
     this.#pid = (result as QueryResult<{ pid: number }>[])[2]?.rows[0]?.pid;
@@ -105,18 +101,16 @@ export class Link implements WriteSession {
     return rows[0]?.pid === this.#pid && rows[0]?.mark === this.#mark;
   }
 
-  later(step: Step, check?: (rowCount: number) => void): void {
-    this.#waiting.push({ step, check });
+  later(step: Step): void {
+    this.#waiting.push(step);
   }
 
-  async query<Row extends QueryResultRow>({ name, text, values, writes }: Statement): Promise<Rows<Row>> {
+  async query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
     await this.#send();
-    const statement = { ...(name === undefined ? {} : { name }), text, values: [...(values ?? [])] };
-    const { rows, rowCount } = await this.#asked(text, () => this.#client.query<Row>(statement));
-    if (writes !== undefined && rowCount !== writes)
-      throw this.#fault(
-        new Error(`${/flow_store\.\w+/.exec(text)?.[0]} has kept ${rowCount} of ${writes} rows`),
-      );
+    const { name, text, values = [] } = statement;
+    const asked = { ...(name === undefined ? {} : { name }), text, values: [...values] };
+    const { rows, rowCount } = await this.#asked(text, () => this.#client.query<Row>(asked));
+    this.#checkKept(statement, rowCount ?? 0);
     return { rows, rowCount: rowCount ?? 0 };
   }
 
@@ -134,26 +128,25 @@ export class Link implements WriteSession {
     });
   }
 
-  /** Sends the queue. What a check finds takes precedence over an error of a later step. */
   async #send(): Promise<void> {
-    const waiting = this.#waiting;
-    if (waiting.length === 0) return;
+    const steps = this.#waiting;
+    if (steps.length === 0) return;
     this.#waiting = [];
-    const steps = waiting.map(({ step }) => step);
-    let rowCounts: readonly number[] = [];
-    const sent = new Promise<void>((resolve, reject) => {
-      const onEnd = (error?: Error): void => (error === undefined ? resolve() : reject(error));
-      ({ rowCounts } = this.#client.query(new Pipeline(steps, onEnd)));
-    });
-    const outcome = this.#asked(`a batch of ${steps.length} statements`, () => sent);
+    const rowCounts: number[] = [];
+    const sent = () => sendTogether(this.#client, steps, rowCounts);
+    const outcome = this.#asked(`a batch of ${steps.length} statements`, sent);
     await outcome.catch(() => undefined);
-    for (const [index, rowCount] of rowCounts.entries()) waiting[index]?.check?.(rowCount);
+    for (const [index, step] of steps.slice(0, rowCounts.length).entries())
+      this.#checkKept(step, rowCounts[index] ?? 0);
     await outcome;
     if (rowCounts.length < steps.length)
       throw this.#fault(new Error(`it has answered ${rowCounts.length} of ${steps.length} statements`));
-    for (const [index, { name, copied }] of steps.entries())
-      if (copied !== undefined && rowCounts[index] !== copied.rows)
-        throw this.#fault(new Error(`${name} has kept ${rowCounts[index]} of ${copied.rows} rows`));
+  }
+
+  #checkKept({ otherwise, text, writes }: Statement, rowCount: number): void {
+    if (writes === undefined || rowCount === writes) return;
+    const table = /flow_store\.\w+/.exec(text)?.[0];
+    throw otherwise?.() ?? this.#fault(new Error(`${table} has kept ${rowCount} of ${writes} rows`));
   }
 
   async #asked<T>(text: string, ask: () => Promise<T>): Promise<T> {
@@ -187,43 +180,30 @@ interface Prepared {
   readonly parsedStatements: Record<string, string>;
 }
 
-/** Steps that are sent together, as one statement to `pg`. Rows of a COPY are sent without copying them. */
-class Pipeline implements Submittable {
-  /** Of the steps that succeeded, in order. */
-  readonly rowCounts: number[] = [];
-  readonly #steps: readonly Step[];
-  readonly #onEnd: (error?: Error) => void;
-
-  /** `onEnd` gets the error of the first step that failed; the server skips all later steps. */
-  constructor(steps: readonly Step[], onEnd: (error?: Error) => void) {
-    this.#steps = steps;
-    this.#onEnd = onEnd;
-  }
-
-  submit(connection: Connection): void {
-    const { stream } = connection;
-    stream.cork();
-    for (const step of this.#steps) send(connection as Connection & Prepared, step);
-    // A single sync: after an error the server skips all remaining steps.
-    connection.sync();
-    stream.uncork();
-  }
-
-  handleCopyInResponse(): void {
-    // The rows have been sent already.
-  }
-
-  handleCommandComplete({ text }: { readonly text: string }): void {
-    this.rowCounts.push(Number(/\d+$/.exec(text)?.[0] ?? 0));
-  }
-
-  handleReadyForQuery(): void {
-    this.#onEnd();
-  }
-
-  handleError(error: Error): void {
-    this.#onEnd(error);
-  }
+/**
+ * Sends steps as one statement to `pg`; rows of a COPY without copying them. Notes the row counts of those that succeed. Rejects
+ * with the error of the first that fails: with a single sync the server skips all later ones.
+ */
+function sendTogether(client: QuietClient, steps: readonly Step[], rowCounts: number[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    client.query({
+      submit: (connection: Connection): void => {
+        const { stream } = connection;
+        stream.cork();
+        for (const step of steps) send(connection as Connection & Prepared, step);
+        connection.sync();
+        stream.uncork();
+      },
+      handleCopyInResponse: (): void => {
+        // The rows have been sent already.
+      },
+      handleCommandComplete: ({ text }: { readonly text: string }): void => {
+        rowCounts.push(Number(/\d+$/.exec(text)?.[0] ?? 0));
+      },
+      handleReadyForQuery: () => resolve(),
+      handleError: reject,
+    });
+  });
 }
 
 function send(connection: Connection & Prepared, { name, text, values = [], copied }: Step): void {
@@ -233,5 +213,5 @@ function send(connection: Connection & Prepared, { name, text, values = [], copi
   }
   connection.bind({ statement: name, values: values.map(String) }, true);
   connection.execute(null, true);
-  if (copied !== undefined) connection.stream.write(copied.messages);
+  if (copied !== undefined) connection.stream.write(copied);
 }

@@ -184,25 +184,22 @@ export class PostgresDatabase implements Session {
    * those of `persist`; the reason of `signal`.
    */
   async begin<T>(action: () => Promise<T>, { waitMs = MOMENT_MS, signal }: Beginning): Promise<T> {
-    const end = (): void => void this.close();
-    signal?.addEventListener('abort', end, { once: true });
+    let isBegun = false;
+    const end = async (): Promise<void> => {
+      if (!isBegun) return this.close();
+      await sleep(this.#clock, MOMENT_MS, this.#closing.signal).catch(() => undefined);
+      this.giveUp();
+    };
+    signal?.addEventListener('abort', () => void end(), { once: true, signal: this.#closing.signal });
     try {
       signal?.throwIfAborted();
       const result = await this.persist(action, this.#clock.monotonic() + waitMs);
-      const aMoment = () => sleep(this.#clock, MOMENT_MS, this.#closing.signal);
-      const giveUp = (): void =>
-        void aMoment().then(
-          () => this.giveUp(),
-          () => undefined,
-        );
-      signal?.addEventListener('abort', giveUp, { once: true, signal: this.#closing.signal });
+      isBegun = true;
       return result;
     } catch (error) {
       await this.close();
       signal?.throwIfAborted();
       throw error;
-    } finally {
-      signal?.removeEventListener('abort', end);
     }
   }
 

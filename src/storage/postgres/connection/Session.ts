@@ -5,8 +5,10 @@ export interface Statement {
   readonly name?: string;
   readonly text: string;
   readonly values?: readonly unknown[];
-  /** How many rows it writes: with any other number nothing is committed, and it is a fault that is waited for. */
+  /** How many rows it writes: with any other number nothing is committed. */
   readonly writes?: number;
+  /** What another number means. Default: a fault that is waited for. */
+  readonly otherwise?: () => Error;
 }
 
 /** The answer to a statement. */
@@ -21,21 +23,18 @@ export interface Session {
 }
 
 /** A statement that returns no rows. */
-export interface Step {
-  /** Prepared once per connection. */
+export interface Step extends Statement {
   readonly name: string;
-  readonly text: string;
   readonly values?: readonly (string | number)[];
-  /** What follows a `COPY … FROM STDIN`, and how many rows of it the table must keep: all, or nothing is committed. */
-  readonly copied?: { readonly messages: Buffer; readonly rows: number };
+  /** What follows a `COPY … FROM STDIN`. */
+  readonly copied?: Buffer;
 }
 
 /** A transaction that writes. */
 export interface WriteSession extends Session {
   /**
    * Queues a step, to be sent with all others in the queue at the next query or at the commit: the server runs them
-   * without waiting for this process. `check` receives the number of affected rows, and may throw: its error takes
-   * precedence over those of later steps.
+   * without waiting for this process. What one does not write takes precedence over errors of later ones.
    */
-  later(step: Step, check?: (rowCount: number) => void): void;
+  later(step: Step): void;
 }

@@ -4,13 +4,14 @@ import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import { unlessDamaged, type StorageError } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
-import { LISTS, readBook, readHeads, storeRow } from '../tables/bookRows.js';
+import { LISTS, readBook, readHeads, storeRow, type RangeFacts } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
 
 /** What the store holds. */
 export interface Loaded {
   /** `undefined` for a store that was never initialised. */
   readonly book: StoreBook | undefined;
+  readonly facts: RangeFacts;
   /** A block that was indexed before no longer is. */
   readonly isRewound: boolean;
 }
@@ -21,10 +22,11 @@ export interface Loaded {
  */
 export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
   const { coverage, ...book } = await readBook(session);
+  const facts = { coverage, open: book.open, plans: book.plans };
   const isCovered = before !== undefined && contains(coverage, before.height);
   const [head] = isCovered ? await readHeads(session, before.height, before.height) : [];
   const isRewound = head?.id !== before?.id;
-  if (coverage.length === 0) return { book: undefined, isRewound };
+  if (coverage.length === 0) return { book: undefined, facts, isRewound };
   const { latestIndexedHeight, meta } = book;
   const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
   let damage: StorageError | undefined;
@@ -36,7 +38,7 @@ export async function loadStore(session: Session, before?: BlockHead): Promise<L
           (error) => (damage = error),
         );
   const above = new Map(heads.map((each) => [each.height, each]));
-  return { book: { ...book, above, damage, latestBlock }, isRewound };
+  return { book: { ...book, above, damage, latestBlock }, facts, isRewound };
 }
 
 /** A cheap way to find out whether anything has changed. */

@@ -12,7 +12,7 @@ import {
 } from '../../../flow/index.js';
 import type { Timestamp, VerifiedCollection } from '../../../flow/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
-import type { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
+import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { parseBodyKey, Prefix } from '../../records/schema.js';
 import type { Step } from '../connection/Session.js';
 import { CopyRows } from './CopyRows.js';
@@ -53,24 +53,15 @@ export class BlockRows {
   readonly #tables = [this.#blocks, this.#bodies, this.#collections, this.#transactions, this.#accounts];
   readonly #known: Scripts;
   readonly #stored: WeakSet<Script>;
-  readonly #writer: BlockEntryWriter;
+  readonly #writer = new BlockEntryWriter();
   readonly #scan = new TransactionScan();
   /** The accounts of the current transaction: the address of each as a number, and all of its roles. */
   readonly #roles = new Map<bigint, number>();
 
   /** `stored`: scripts that need not be sent again. */
-  constructor({
-    scripts,
-    stored = new WeakSet(),
-    writer,
-  }: {
-    readonly scripts: Scripts;
-    readonly stored?: WeakSet<Script>;
-    readonly writer: BlockEntryWriter;
-  }) {
+  constructor(scripts: Scripts, stored = new WeakSet<Script>()) {
     this.#known = scripts;
     this.#stored = stored;
-    this.#writer = writer;
   }
 
   /** Does nothing when it has those of the block already. */
@@ -116,6 +107,10 @@ export class BlockRows {
   /** The rows are stored: forgets them. */
   stored(): void {
     for (const script of this.#scripts) this.#stored.add(script);
+    this.clear();
+  }
+
+  clear(): void {
     this.#scripts.clear();
     this.entries.clear();
     for (const table of this.#tables) table.clear();

@@ -127,7 +127,8 @@ export class CopyRows {
     return {
       name: `copy_${name}`,
       text: `COPY flow_store.${name} (${this.#columns.join(', ')}) FROM STDIN (FORMAT binary)`,
-      copied: { messages: bytes.subarray(0, end + DONE.copy(bytes, end)), rows: this.#rows },
+      copied: bytes.subarray(0, end + DONE.copy(bytes, end)),
+      writes: this.#rows,
     };
   }
 

@@ -103,16 +103,17 @@ function damagedRow(table: string, detail: string): StorageError {
   return new StorageError('corrupt', `The store is damaged: ${damage}. ${advice}`, { damage });
 }
 
+/** Writes one row, or waits for what drops it; another process may have deleted it already. */
+export async function writeRow(session: Session, text: string, ...values: unknown[]): Promise<void> {
+  await session.query({ text, values, ...(text.startsWith('DELETE') ? {} : { writes: 1 }) });
+}
+
 /** Adds new sporks, and the root's parent to a recorded one that lacks it. */
 export async function writeSporks(session: Session, sporks: readonly SporkRecord[]): Promise<void> {
-  for (const { rootHeight, sporkId, rootParentId } of sporks) {
-    await session.query({
-      text: `INSERT INTO flow_store.spork VALUES ($1, $2, $3) ON CONFLICT (root_height) DO UPDATE
-        SET root_parent_id = coalesce(spork.root_parent_id, excluded.root_parent_id)`,
-      values: [rootHeight, sporkId, rootParentId ?? null],
-      writes: 1,
-    });
-  }
+  const text = `INSERT INTO flow_store.spork VALUES ($1, $2, $3) ON CONFLICT (root_height) DO UPDATE
+    SET root_parent_id = coalesce(spork.root_parent_id, excluded.root_parent_id)`;
+  for (const { rootHeight, sporkId, rootParentId = null } of sporks)
+    await writeRow(session, text, rootHeight, sporkId, rootParentId);
 }
 
 async function writePlans(session: Session, plans: readonly BackfillPlan[]): Promise<void> {
@@ -173,22 +174,16 @@ export async function readStrays(session: Session, limit = Infinity): Promise<nu
   return found;
 }
 
-/** Every range of a book, ascending; the last one is the live range, which may be empty. */
-function rangesOf(book: StoreBook): HeightRanges {
-  return [...book.published, liveRange(book)];
-}
-
 /**
  * Writes what has changed in the book. Of a range that was dropped, the blocks go as well. An open range that has changed
  * counts as another: the next write of its worker is refused.
  */
 export async function writeBook(session: Session, before: StoreBook, after: StoreBook): Promise<void> {
-  const run = (text: string, ...values: unknown[]) => session.query({ text, values, ...rowsOf(text) });
-  await writeCoverage(session, rangesOf(before), rangesOf(after));
+  await writeCoverage(session, before, after);
   const { sporks } = after.meta;
-  const roots = new Set(sporks.map(({ rootHeight }) => rootHeight));
-  for (const { rootHeight } of before.meta.sporks)
-    if (!roots.has(rootHeight)) await run('DELETE FROM flow_store.spork WHERE root_height = $1', rootHeight);
+  const roots = sporks.map(({ rootHeight }) => rootHeight);
+  const text = 'DELETE FROM flow_store.spork WHERE root_height <> ALL ($1)';
+  await session.query({ text, values: [roots] });
   await writeSporks(session, sporksBesides(before.meta.sporks, sporks));
   const left = new Map(after.open.map((range) => [range.from, range]));
   const known = new Set(before.open);
@@ -196,13 +191,14 @@ export async function writeBook(session: Session, before: StoreBook, after: Stor
     const range = left.get(from);
     if (range !== undefined && range.keep === undefined) continue;
     // The row first: this waits for the write under way, and no other can follow.
-    await run('DELETE FROM flow_store.open_range WHERE from_height = $1', from);
+    await writeRow(session, 'DELETE FROM flow_store.open_range WHERE from_height = $1', from);
     if (range !== undefined) await deleteBlocks(session, from, to);
   }
   for (const range of after.open) {
     if (known.has(range) || range.isDropped) continue;
     // The epoch begins at the current time: a range that is dropped and begun again must differ from the former one.
-    await run(
+    await writeRow(
+      session,
       `INSERT INTO flow_store.open_range VALUES ($1, $2, $3, $4, $5, '[]',
         (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 0)
       ON CONFLICT (from_height) DO UPDATE SET next_height = excluded.next_height, failures = excluded.failures,
@@ -213,23 +209,21 @@ export async function writeBook(session: Session, before: StoreBook, after: Stor
   if (after.plans !== before.plans) await writePlans(session, after.plans);
 }
 
-/** What a statement for one row must write; one to delete may have been done by another process. */
-const rowsOf = (text: string) => (text.trimStart().startsWith('DELETE') ? {} : { writes: 1 });
-
 /** A range whose upper end stays keeps its row: it may be the live range, whose writer finds it by that end. */
-async function writeCoverage(session: Session, before: HeightRanges, after: HeightRanges): Promise<void> {
-  const write = (text: string, ...values: number[]) => session.query({ text, values, ...rowsOf(text) });
-  const byEnd = (ranges: HeightRanges) => new Map(ranges.map(({ from, to }) => [to, from]));
+async function writeCoverage(session: Session, before: StoreBook, after: StoreBook): Promise<void> {
+  const byEnd = (book: StoreBook) =>
+    new Map([...book.published, liveRange(book)].map(({ from, to }) => [to, from]));
   const [known, wanted] = [byEnd(before), byEnd(after)];
-  for (const { from, to } of before)
-    if (!wanted.has(to)) await write('DELETE FROM flow_store.coverage WHERE from_height = $1', from);
-  for (const { from, to } of before) {
+  for (const [to, from] of known)
+    if (!wanted.has(to))
+      await writeRow(session, 'DELETE FROM flow_store.coverage WHERE from_height = $1', from);
+  const move = 'UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1';
+  for (const [to, from] of known) {
     const next = wanted.get(to) ?? from;
-    if (next !== from)
-      await write('UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1', from, next);
+    if (next !== from) await writeRow(session, move, from, next);
   }
-  for (const { from, to } of after)
-    if (!known.has(to)) await write('INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
+  for (const [to, from] of wanted)
+    if (!known.has(to)) await writeRow(session, 'INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
 }
 
 /** Deletes every row of the heights `from … to`, but `kept`. */

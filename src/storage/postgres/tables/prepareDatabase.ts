@@ -2,7 +2,7 @@ import { OperatorError } from '../../../runtime/index.js';
 import { checkMeta } from '../../records/book/checkMeta.js';
 import type { Entry } from '../../records/Database.js';
 import { heightKey, Prefix } from '../../records/schema.js';
-import { DatabaseFault, StorageError } from '../../StorageError.js';
+import { StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { lockStore, storeRow } from './bookRows.js';
@@ -17,15 +17,8 @@ import {
   VIEWS,
 } from './schema.js';
 
-/** `unique_violation`, `duplicate_schema`, `duplicate_table`: another process creates the tables at this moment. */
-const CREATED_MEANWHILE: readonly unknown[] = ['23505', '42P06', '42P07'];
-
-interface StoreRow {
-  readonly schemaVersion: number;
-  readonly chainId: string;
-  /** It has what a store of an earlier version lacks. */
-  readonly isCurrent: boolean;
-}
+/** Whoever makes tables or views holds this advisory lock. */
+const MAKING = 1_179_402_084;
 
 /**
  * Makes sure that the database holds the program's tables, for the chain. Expected errors: `StorageError` (`missing` when
@@ -45,13 +38,15 @@ export async function prepareDatabase(
         `There is no store at ${database.place}. Check the network and the URL, or run "start" first.`,
       );
     }
-    await make(database, 'store', async (session) => {
+    await make(database, async (session) => {
+      if (await hasTable(session, 'store')) return;
       await session.query({ text: SCHEMA_STATEMENTS.join(';\n') });
       const text = `INSERT INTO flow_store.store VALUES (1, $1, $2, '', 0, 0)`;
       await session.query({ text, values: [1, chainId] });
     });
   }
-  const row = await storeRow<StoreRow>(database, {
+  // Current: with what a store of an earlier version lacks.
+  const row = await storeRow<{ schemaVersion: number; chainId: string; isCurrent: boolean }>(database, {
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
       (SELECT every(to_regclass('flow_store.' || name) IS NOT NULL) FROM unnest($1::text[]) AS name) AND EXISTS (
         SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "isCurrent"
@@ -62,10 +57,10 @@ export async function prepareDatabase(
   checkMeta(row, { path: database.place, ...usable });
   if (isReadOnly) return;
   if (!row.isCurrent)
-    await make(database, 'evidence', async (session) => {
+    await make(database, async (session) => {
       await session.query({ text: LATER_STATEMENTS.join(';\n') });
     });
-  await make(database, 'store', makeViews);
+  await make(database, makeViews);
 }
 
 /** Those that are missing: others may have been changed by whoever uses them. */
@@ -99,18 +94,12 @@ async function hasTable(session: Session, table: string): Promise<boolean> {
   return rows[0]?.found === true;
 }
 
-/** Another process may do the same at this moment. */
-async function make(
-  database: PostgresDatabase,
-  table: string,
-  work: (session: Session) => Promise<void>,
-): Promise<void> {
-  try {
-    await database.transaction(work);
-  } catch (error) {
-    const isMade = error instanceof DatabaseFault && CREATED_MEANWHILE.includes(error.code);
-    if (!isMade || !(await hasTable(database, table))) throw error;
-  }
+/** Makes what is missing, while no other process does. */
+function make(database: PostgresDatabase, work: (session: Session) => Promise<void>): Promise<void> {
+  return database.transaction(async (session) => {
+    await session.query({ text: 'SELECT pg_advisory_xact_lock($1)', values: [MAKING] });
+    await work(session);
+  });
 }
 
 /** The evidence of a database, ascending, as LevelDB has it. A store of an earlier version, which is only read, has none. */

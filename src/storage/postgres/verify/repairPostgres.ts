@@ -6,10 +6,9 @@ import { StorageError } from '../../StorageError.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import { deleteAbove } from '../writing/changeRows.js';
-import { Fence } from '../writing/Fence.js';
+import { takeFence, type Fence } from '../writing/takeFence.js';
 import type { HeightRange } from '../../port/stored.js';
 import { assembleEntry } from '../../records/blocks/assembleBlock.js';
-import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { isDamagedEvidence } from '../../records/blocks/committeeEvidence.js';
 import { parseHeightKey, Prefix } from '../../records/schema.js';
 import type { Session, WriteSession } from '../connection/Session.js';
@@ -47,7 +46,7 @@ export async function repairPostgres(
   const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     // From here on no other process changes the live range.
-    const take = () => database.transaction((session) => Fence.take(database, session));
+    const take = () => database.transaction((session) => takeFence(database, session));
     const fence = apply ? await database.begin(take, {}) : undefined;
     const verify = (): Promise<VerifyReport> => verifyPostgres({ url, chainId, patienceMs }, dependencies);
     const found = await verify();
@@ -97,7 +96,7 @@ async function repairAll(
 
 /** Rebuilds every row of sound blocks from their bytes. Expected errors: those of the session; `StorageError` (`corrupt`). */
 async function repairRows(session: WriteSession, range: HeightRange): Promise<void> {
-  const rows = new BlockRows({ scripts: new Scripts(), writer: new BlockEntryWriter() });
+  const rows = new BlockRows(new Scripts());
   for await (const { height, body, record } of readStored(session, range)) {
     if (record === undefined) continue;
     rows.add(assembleEntry(height, record, body));

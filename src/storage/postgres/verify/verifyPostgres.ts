@@ -106,8 +106,9 @@ async function checkRows(database: Session, task: HeightTask) {
   /** The sound heights of these few, and the rows that they must have. */
   const [sound, expected] = [new Set<number>(), new Set<string>()];
   let pointers = 0;
-  const compareRows = async (some: HeightRange): Promise<void> => {
-    for (const { table, height, row } of await storedRows(database, some)) {
+  const compareRows = async ({ from, to }: HeightRange): Promise<void> => {
+    const found = await database.query<RowText>({ text: ROWS, values: [from, to] });
+    for (const { table, height, row } of found.rows) {
       // Nobody knows what the rows of a damaged height should be.
       if (!sound.has(height)) continue;
       pointers += 1;
@@ -159,37 +160,29 @@ async function checkScripts(database: Session, damages: DamageList, onSome: (cou
   }
 }
 
-/** A row as a text, which is the same for a row of the database and one that is derived from a block's bytes. */
-interface StoredRow {
-  readonly table: string;
-  readonly height: number;
-  readonly row: string;
-}
-
-/** A store of a build before 0.1.0 may have null for no time, and reference ids of another length as they came. */
-const ROW_TEXTS: Readonly<Record<string, string>> = {
-  block: `concat_ws('|', encode(id, 'hex'), encode(parent_id, 'hex'),
-    (extract(epoch FROM coalesce(time, '0001-01-01 00:00:00+00')) * 1000000)::bigint, collections, transactions)`,
-  collection: `concat_ws('|', collection_index, encode(id, 'hex'), transactions, body_offset, bytes)`,
-  transaction: `concat_ws('|', collection_index, transaction_index, encode(id, 'hex'), encode(payer, 'hex'),
+/**
+ * The columns of each table, as texts that are the same for a row of the database and one that is derived from a block's bytes.
+ * A store of a build before 0.1.0 may have null for no time, and reference ids of another length as they came.
+ */
+const COLUMNS: Readonly<Record<string, string>> = {
+  block: `encode(id, 'hex'), encode(parent_id, 'hex'),
+    (extract(epoch FROM coalesce(time, '0001-01-01 00:00:00+00')) * 1000000)::bigint, collections, transactions`,
+  collection: `collection_index, encode(id, 'hex'), transactions, body_offset, bytes`,
+  transaction: `collection_index, transaction_index, encode(id, 'hex'), encode(payer, 'hex'),
     encode(proposer, 'hex'), proposer_key, sequence_number, authorizers::text, encode(script_hash, 'hex'),
     rpad(encode(reference_block_id, 'hex'), 64, '0'), gas_limit, body_offset, bytes,
-    (SELECT count(*) FROM flow_store.script WHERE hash = script_hash))`,
-  account_transaction: `concat_ws('|', encode(address, 'hex'), collection_index, transaction_index, roles)`,
+    (SELECT count(*) FROM flow_store.script WHERE hash = script_hash)`,
+  account_transaction: `encode(address, 'hex'), collection_index, transaction_index, roles`,
 };
 
-/** The rows of some heights. Expected errors: those of the session. */
-async function storedRows(session: Session, { from, to }: HeightRange): Promise<StoredRow[]> {
-  const found: StoredRow[] = [];
-  for (const [table, text] of Object.entries(ROW_TEXTS)) {
-    const { rows } = await session.query<{ height: number; row: string }>({
-      text: `SELECT height, ${text} AS row FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
-      values: [from, to],
-    });
-    for (const { height, row } of rows) found.push({ table, height, row });
-  }
-  return found;
-}
+type RowText = Readonly<{ table: string; height: number; row: string }>;
+/** The rows of some heights. */
+const ROWS = Object.entries(COLUMNS)
+  .map(
+    ([table, columns]) => `SELECT '${table}' AS table, height, concat_ws('|', ${columns}) AS row
+      FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
+  )
+  .join(' UNION ALL ');
 
 const EPOCH_2000_MICROSECONDS = 946_684_800_000_000n;
 const ID_BYTES = 32;

@@ -19,23 +19,22 @@ async function lockedBook(session: Session): Promise<StoreBook> {
 }
 
 /**
- * Makes a complete open range part of the coverage, joined with the ranges that it touches. Resolves with the book after
- * that. Expected errors: those of the session; `ParentLinkError`.
+ * Makes a complete open range part of the coverage, joined with the ranges that it touches. Expected errors: those of the
+ * session; `ParentLinkError`.
  */
 export async function publish(
   session: Session,
   range: HeightRange,
   sporks: readonly SporkRecord[],
-): Promise<StoreBook> {
+): Promise<void> {
   const before = await lockedBook(session);
   const after = withPublished(before, { ...range, sporks, hasAccounts: false });
   const known = { ...after.meta, coverage: coverageOfBook(before) };
   await checkBorders(range, known, (height) => readHeads(session, height, height + 1));
   await writeBook(session, before, after);
-  return after;
 }
 
-/** Call it in a write of the leader, while nobody publishes. Expected errors: those of the session; `OperatorError` (`usage`). */
+/** Call it in a write of the leader, whose fence lets nobody publish. Expected errors: those of the session; `OperatorError` (`usage`). */
 export async function forgetAbove(session: Session, height: number): Promise<void> {
   const before = await readBook(session);
   const { after, target } = rewoundBook(before, height);
