@@ -186,13 +186,12 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'access/blockProofs.test.ts: is never taken where a proof is required, else warned of again where the reason is another',
     ],
   },
-  'access/transport/RpcClient.ts': {
+  'access/transport/rpcClient.ts': {
     'proofs: a forged block is not counted for its node': [
-      '[-      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n-]',
+      '[-      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: name, reason });\n-]',
       'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
-    'at rest: a call that failed counts as under way':
-      '      {+if (signal?.aborted !== true) +}this.#calls -= 1;',
+    'at rest: a call that failed counts as under way': '{+if (signal?.aborted !== true) +}calls -= 1;',
   },
   'proof/blocks/BlockProver.ts': {
     'proofs: a block that its id refutes is taken': [
@@ -335,10 +334,10 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'access/transport/streams/messageStream.ts': {
     'a stream that is left is not cancelled': '[-    ended?.cancel();\n-]',
   },
-  'access/transport/limits/MethodLimiter.ts': {
-    'a caller that went away keeps its turn at the limiter': '        [-queue.delete(admit);\n        -]if',
+  'access/transport/limits/methodLimiter.ts': {
+    'a caller that went away keeps its turn at the limiter': '[-queue.delete(admit);\n          -]if',
     'not given back: the timer of a history caller, when a live one comes': [
-      "      queue.add(admit);\n      {+if (this.#waitingBefore('history') === 1) +}this.#admitWaiting();",
+      "queue.add(admit);\n        {+if (waitingBefore('history') === 1) +}admitWaiting();",
       'access/limiter.test.ts: calls for history do not make a live call wait that comes while they wait',
     ],
   },
