@@ -1,7 +1,6 @@
-export { FinalizationListener } from './head/FinalizationListener.js';
-export { FinalizedBlocks } from './blocks/FinalizedBlocks.js';
-export type { FinalizedBlocksOptions } from './blocks/FinalizedBlocks.js';
-export type { RootParent } from './forks/LinkedBlocks.js';
+export { followHeads, type FinalizationListener } from './head/followHeads.js';
+export { finalizedBlocks, type FinalizedBlocksOptions } from './blocks/finalizedBlocks.js';
+export type { RootParent } from './forks/linkedBlocks.js';
 export { NAMED_BY } from './proven/FinalityAnchor.js';
 export type { NamedBlock } from './proven/FinalityAnchor.js';
 export { FinalityProver } from './proven/FinalityProver.js';

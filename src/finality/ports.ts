@@ -36,7 +36,7 @@ export interface ChainWindow {
   unlink(height: number): void;
 }
 
-/** What `FinalizedBlocks` and its parts take. */
+/** What `finalizedBlocks` and its parts take. */
 export interface ChainDependencies {
   readonly nodes: AccessNodes;
   readonly window: ChainWindow;

@@ -77,30 +77,29 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'the nodes of a spork are asked for heights above its end':
       'sporkRoots.find((root) => root > anchor{+ + 1_000_000+});',
   },
-  'finality/forks/LinkedBlocks.ts': {
-    'the parent that the spork table names is not taken': 'this.#rootParents.get([-block.height-]{+-1+})\n',
+  'finality/forks/linkedBlocks.ts': {
+    'the parent that the spork table names is not taken': 'rootParents.get([-height-]{+-1+});',
     'the last block of a spork is taken from whoever gives one':
-      '    return (this.#confirmed.get(height) ?? id) [-=== id-]{+!== undefined+};',
-    'parent link not checked': 'tip === undefined || block.parentId [-=== tip.id-]{+!== undefined+} ||',
-    'restart from the watermark + 2':
-      '    this.#next = this.#base + [-1-]{+(this.#parts.latestBlock() === undefined ? 1 : 2)+};',
+      '(confirmed.get(height) ?? id) [-=== id-]{+!== undefined+};',
+    'parent link not checked': 'tip === undefined || parentId [-=== tip.id-]{+!== undefined+} ||',
+    'restart from the watermark + 2': 'let next = base + [-1-]{+(latestBlock() === undefined ? 1 : 2)+};',
   },
-  'finality/blocks/FinalizedBlocks.ts': {
+  'finality/blocks/finalizedBlocks.ts': {
     'the end of a spork is taken for the tip': [
       '[-rootHeight + TIP_HEIGHTS-]{+Math.min(rootHeight, 0)+});',
       'finality/forks.test.ts: at a spork: takes no block below a root that is in the table for one of the tip',
     ],
     'wake-up lost: the consumer is not told of a block':
-      '    this.#resolver.linkedAgain();[-\n    this.#deps.signal.notify();-]',
+      '    resolver.linkedAgain();[-\n    consumer.notify();-]',
     'blocks with status unknown are accepted':
-      "[-        if (status === 'unknown') return this.#drop(answer, 'orphaned');\n-]",
+      "[-        if (status === 'unknown') return resolver.drop(answer, 'orphaned', height);\n-]",
     // One seed of thousands has a lone node lie at such a height.
     'the last block of a range of history does not wait for its child': [
-      'return height === stopHeight[- && (!this.#needsBlockAbove || this.#isUnserved)-];',
+      'return height === stopHeight[- && (!needsBlockAbove || isUnserved())-];',
       'finality/rangeEnds.test.ts: is taken back where its child names another one',
     ],
     'the first block of a range of history may name any parent': [
-      'dependencies.latestBlock()[- ?? this.#below?.block-]',
+      'dependencies.latestBlock()[- ?? below-];',
       'finality/rangeEnds.test.ts: is read once the block below is known, and must name that as its parent',
     ],
   },
@@ -187,13 +186,12 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'access/blockProofs.test.ts: is never taken where a proof is required, else warned of again where the reason is another',
     ],
   },
-  'access/transport/RpcClient.ts': {
+  'access/transport/rpcClient.ts': {
     'proofs: a forged block is not counted for its node': [
-      '[-      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: this.name, reason });\n-]',
+      '[-      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: name, reason });\n-]',
       'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
-    'at rest: a call that failed counts as under way':
-      '      {+if (signal?.aborted !== true) +}this.#calls -= 1;',
+    'at rest: a call that failed counts as under way': '{+if (signal?.aborted !== true) +}calls -= 1;',
   },
   'proof/blocks/BlockProver.ts': {
     'proofs: a block that its id refutes is taken': [
@@ -336,16 +334,16 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   'access/transport/streams/messageStream.ts': {
     'a stream that is left is not cancelled': '[-    ended?.cancel();\n-]',
   },
-  'access/transport/limits/MethodLimiter.ts': {
-    'a caller that went away keeps its turn at the limiter': '        [-queue.delete(admit);\n        -]if',
+  'access/transport/limits/methodLimiter.ts': {
+    'a caller that went away keeps its turn at the limiter': '[-queue.delete(admit);\n          -]if',
     'not given back: the timer of a history caller, when a live one comes': [
-      "      queue.add(admit);\n      {+if (this.#waitingBefore('history') === 1) +}this.#admitWaiting();",
+      "queue.add(admit);\n        {+if (waitingBefore('history') === 1) +}admitWaiting();",
       'access/limiter.test.ts: calls for history do not make a live call wait that comes while they wait',
     ],
   },
-  'finality/head/HeadFollower.ts': {
+  'finality/head/followHeads.ts': {
     'the head goes down with the node that says so':
-      'if (height [-<= (this.#height ?? -1)-]{+=== this.#height+}) return false;',
+      'if (height [-<= (head ?? -1)-]{+=== head+}) return false;',
   },
   'storage/leveldb/ranges/LevelRange.ts': {
     'coverage of history is written without the last blocks of its range':

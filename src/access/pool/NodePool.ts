@@ -1,12 +1,12 @@
 import { blockRefusals, type Logger } from '../../observability/index.js';
 import { OperatorError, type Random } from '../../runtime/index.js';
 import { BlockProofs, type ProofMode } from '../node/BlockProofs.js';
-import { GrpcAccessNode, type PooledNode } from '../node/GrpcAccessNode.js';
+import { grpcAccessNode, type PooledNode } from '../node/grpcAccessNode.js';
 import { inOrderOfAsking, NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { NodeTrouble } from '../selection/NodeTroubles.js';
 import { parseEndpoint, type Endpoint } from '../transport/endpoint.js';
 import type { CallCredentials, ForwardingAdmission, NodeEvents } from '../transport/ports.js';
-import type { RpcClientDependencies, RpcClientOptions } from '../transport/RpcClient.js';
+import type { RpcClientDependencies, RpcClientOptions } from '../transport/rpcClient.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
 import { covers, isHeard, isUsable, nameOf, nodeState, noteHead, PoolMember, rangeOf } from './PoolMember.js';
@@ -436,7 +436,7 @@ export class NodePool implements AccessNodes {
     { maxMessageBytes, timeoutMs, userAgent }: AccessNetworkOptions,
     ...[endpoint, { ratePerSecond, isPeer }, reported]: Parameters<OpenNode>
   ): PooledNode {
-    return new GrpcAccessNode(
+    return grpcAccessNode(
       { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
       {
         ...this.dependencies,

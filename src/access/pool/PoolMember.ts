@@ -1,6 +1,6 @@
 import { Pause, type Clock } from '../../runtime/index.js';
 import type { Foreignness, NodeIdentity } from './identity/nodeIdentity.js';
-import type { PooledNode } from '../node/GrpcAccessNode.js';
+import type { PooledNode } from '../node/grpcAccessNode.js';
 import { NodeTroubles } from '../selection/NodeTroubles.js';
 
 /** One node in the pool and what is known about it. */

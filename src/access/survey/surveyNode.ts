@@ -1,14 +1,14 @@
 import { decodeBlockMessage, decodeProvableBlock, type FinalizedBlock } from '../../flow/index.js';
 import { createMetrics } from '../../observability/index.js';
 import { programVersion, type Clock } from '../../runtime/index.js';
-import { GrpcAccessNode } from '../node/GrpcAccessNode.js';
+import { grpcAccessNode } from '../node/grpcAccessNode.js';
 import { askIdentity } from '../pool/identity/askIdentity.js';
 import { foreignness, wordsOf, type Expectation } from '../pool/identity/nodeIdentity.js';
 import { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import type { CallCredentials } from '../transport/ports.js';
-import type { RpcClientOptions } from '../transport/RpcClient.js';
+import type { RpcClientOptions } from '../transport/rpcClient.js';
 import { readStream, type StreamRead } from '../transport/streams/readStream.js';
-import type { AccessMethod } from '../types.js';
+import type { AccessMethod, AccessNode } from '../types.js';
 import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 
 /** Limit of each call, and of the wait for a stream's first message. */
@@ -51,7 +51,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
   const { clock } = dependencies;
   const isMirrored = peer === 'mirrored';
   const userAgent = `flow-collection-indexer/${programVersion()} doctor`;
-  const node = new GrpcAccessNode(
+  const node = grpcAccessNode(
     { endpoint, maxMessageBytes, timeoutMs: LIMIT_MS, ratePerSecond: 0, userAgent },
     {
       clock,
@@ -169,7 +169,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
 
 /** A node that does not know the call is asked by the one before it. */
 async function* executionDataOf(
-  node: GrpcAccessNode,
+  node: AccessNode,
   height: number,
   signal: AbortSignal,
 ): AsyncGenerator<unknown, void> {

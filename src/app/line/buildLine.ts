@@ -5,7 +5,7 @@ import { JobProcessor, MissingCollectionQueue, OffChainBlockError, PEER } from '
 import { watchForOffChainBlocks } from '../../collections/index.js';
 import type { EndpointSlots, Window } from '../../collections/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { FinalizedBlocks } from '../../finality/index.js';
+import { finalizedBlocks } from '../../finality/index.js';
 import type { FinalizationListener, FinalizedBlocksOptions, RootParent } from '../../finality/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { JobConsumer, WorkSignal } from '../../jobqueue/index.js';
@@ -73,7 +73,7 @@ export function buildLine(
   config: DaemonConfig,
   parts: LineParts,
   options: {
-    /** See `FinalizedBlocks`. */
+    /** See `FinalizedBlocksOptions`. */
     readonly reachedHeight: number;
     /** A range of history, which yields to the live range in everything. Default false. */
     readonly isHistory?: boolean;
@@ -81,7 +81,7 @@ export function buildLine(
     readonly isUrgent?: boolean;
     /** Known parents besides the spork table: the one that the block above a range names. */
     readonly rootParents?: readonly RootParent[];
-    /** See `FinalizedBlocks`. */
+    /** See `FinalizedBlocksOptions`. */
     readonly neighbours?: FinalizedBlocksOptions['neighbours'];
   },
 ) {
@@ -158,7 +158,7 @@ export function buildLine(
     );
 
   const workSignal = new WorkSignal();
-  const blocks = new FinalizedBlocks(
+  const blocks = finalizedBlocks(
     {
       ...config.requester,
       firstHeight: store.meta()?.firstHeight,
@@ -210,7 +210,7 @@ export function buildLine(
     consumer.run(signal, signal),
     ...[edi, peer].flatMap((stream) => stream?.run(signal) ?? []),
     watchForOffChainBlocks(
-      { ...common, mcq, requests: requester, ask: blocks.ask.bind(blocks), onOffChain: onFatal },
+      { ...common, mcq, requests: requester, ask: blocks.ask, onOffChain: onFatal },
       signal,
     ),
   ];

@@ -1,7 +1,8 @@
 import { AccessNetwork, type AccessNetworkDependencies, type OpenChannel } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { EndpointSlots, Window } from '../../collections/index.js';
-import { FinalityProver, FinalizationListener, ProofBackfill } from '../../finality/index.js';
+import { FinalityProver, followHeads, ProofBackfill } from '../../finality/index.js';
+import type { FinalizationListener } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
 import { soleLeadership, type Leadership, type SharedQueue } from '../../ranges/index.js';
@@ -90,8 +91,7 @@ export function openUpstream(
     },
   );
   lifecycle.onClose('network', () => network.close());
-  const latestBlock = () => store.latestBlock();
-  const listener = new FinalizationListener({ ...base, nodes: network, latestBlock });
+  const listener = followHeads({ ...base, nodes: network, latestBlock: () => store.latestBlock() });
   const window = new Window(
     { heights: config.window, stopHeight: config.stopHeight, limitBytes: config.maxInFlightBytes },
     { store, finalizedHeight: () => listener.finalized.height },

@@ -2,7 +2,7 @@ import { highestShared, UpstreamError, type NodeChooser } from '../../access/ind
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 import { askForBlock, askNode, nodesToAsk, type Answer } from './askForBlock.js';
-import type { LinkedBlocks } from './LinkedBlocks.js';
+import type { LinkedBlocks } from './linkedBlocks.js';
 
 /** How often the nodes are asked again while none confirms the latest stored block. */
 const MISMATCH_RETRY_MS = 10_000;
@@ -132,11 +132,14 @@ export class ForkResolver {
     return MISMATCH_RETRY_MS;
   }
 
-  /** Refuses a block whatever others have; it is counted, and its node asked after the others. `awaited`: the requested height. */
-  drop(answer: Answer, reason: 'orphaned' | 'wrong_height', awaited: number): void {
+  /**
+   * Refuses a block whatever others have; it is counted, and its node asked after the others. `awaited`: the requested height.
+   * Returns the pause before that.
+   */
+  drop(answer: Answer, reason: 'orphaned' | 'wrong_height', awaited: number): number {
     this.#parts.metrics.invalidBlocks.inc({ endpoint: answer.node.name, reason });
     this.#refuse(answer, reason, awaited);
-    this.#parts.chooser.failed(answer, `a block was refused: ${reason}`);
+    return this.#askAnother(answer);
   }
 
   /** A refused block counts against its node, is named as the cause of the delay, and is logged once until a block is accepted. */

@@ -1,5 +1,5 @@
 /** Held against a limit: a stream read and scanned by the access layer, and nothing behind it. */
-import type * as Nodes from '../../../src/access/node/GrpcAccessNode.js';
+import type * as Nodes from '../../../src/access/node/grpcAccessNode.js';
 import type * as Health from '../../../src/access/selection/NodeHealthRecord.js';
 import type * as Endpoints from '../../../src/access/transport/endpoint.js';
 import type * as Runtime from '../../../src/runtime/index.js';
@@ -7,14 +7,14 @@ import type * as Observability from '../../../src/observability/index.js';
 import { built, limitTask, LimitWatch } from '../lib/limits.js';
 
 const { node, heights, passes = 1 } = limitTask();
-const { GrpcAccessNode } = (await built('access/node/GrpcAccessNode.ts')) as typeof Nodes;
+const { grpcAccessNode } = (await built('access/node/grpcAccessNode.ts')) as typeof Nodes;
 const { NodeHealthRecord } = (await built('access/selection/NodeHealthRecord.ts')) as typeof Health;
 const { parseEndpoint } = (await built('access/transport/endpoint.ts')) as typeof Endpoints;
 const runtime = (await built('runtime/index.ts')) as typeof Runtime;
 const observability = (await built('observability/index.ts')) as typeof Observability;
 
 const clock = runtime.systemClock;
-const reader = new GrpcAccessNode(
+const reader = grpcAccessNode(
   {
     endpoint: parseEndpoint(node),
     ratePerSecond: 0,

@@ -5,11 +5,11 @@ import { createServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError, type UpstreamErrorKind } from '../../../src/access/index.js';
-import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
+import { grpcAccessNode, type PooledNode } from '../../../src/access/node/grpcAccessNode.js';
 import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
 import { pathOf } from '../../../src/access/transport/methodPaths.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import type { RpcClientOptions } from '../../../src/access/transport/RpcClient.js';
+import type { RpcClientOptions } from '../../../src/access/transport/rpcClient.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import { StatusError } from '../../../src/devnet/index.js';
 import { toIdentifier } from '../../../src/flow/index.js';
@@ -59,10 +59,10 @@ async function connect(
   handlers: AccessHandlers,
   options: Partial<RpcClientOptions> = {},
   events: NodeEvents = {},
-): Promise<GrpcAccessNode> {
+): Promise<PooledNode> {
   server = accessServer(handlers);
   await server.start();
-  const node = new GrpcAccessNode(
+  const node = grpcAccessNode(
     {
       ...{ endpoint: parseEndpoint(server.endpoint), ratePerSecond: 0, maxMessageBytes: 1024 * 1024 },
       ...{ timeoutMs: 10_000, userAgent: 'test', ...options },

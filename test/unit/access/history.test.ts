@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { expect, it } from 'vitest';
 import { parseEndpoint, type AccessNode, type OpenChannel } from '../../../src/access/index.js';
-import { GrpcAccessNode } from '../../../src/access/node/GrpcAccessNode.js';
+import { grpcAccessNode } from '../../../src/access/node/grpcAccessNode.js';
 import type { CallStatus } from '../../../src/access/transport/upstreamErrors.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import { createMetrics } from '../../../src/observability/index.js';
@@ -34,7 +34,7 @@ function nodeOnChannel(ends: readonly CallStatus[] = []) {
   });
   const [endpoint, healthRecord] = [parseEndpoint('a:1'), new NodeHealthRecord({ clock })];
   const metrics = createMetrics({ version: 'test', node: 'test' });
-  const node = new GrpcAccessNode(
+  const node = grpcAccessNode(
     { endpoint, ratePerSecond: 1, maxMessageBytes: 1_000, timeoutMs: 60_000, userAgent: 'test' },
     { clock, openChannel, healthRecord, metrics },
   );

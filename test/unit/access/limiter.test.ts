@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { MethodLimiter, type Permit } from '../../../src/access/transport/limits/MethodLimiter.js';
+import { methodLimiter, type MethodLimiter } from '../../../src/access/transport/limits/methodLimiter.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 let clock: VirtualClock;
@@ -10,11 +10,11 @@ beforeEach(() => {
 });
 
 function limiter(ratePerSecond: number, maxWaiting = 1_000, sharers?: () => number): MethodLimiter {
-  return new MethodLimiter({ ratePerSecond, maxWaiting }, { clock, ...(sharers && { sharers }) });
+  return methodLimiter({ ratePerSecond, maxWaiting, clock, sharers });
 }
 
 /** A permit that must be there at once. */
-function now(of: MethodLimiter): Permit {
+function now(of: MethodLimiter): number {
   const permit = of.acquire();
   if (permit === undefined || permit instanceof Promise) throw new Error('the call was held back');
   return permit;
@@ -33,7 +33,7 @@ describe('a rate that several processes share', () => {
     const shared = limiter(100, 1_000, () => sharers);
     const rates = [1, 2, 4, 1].map((many) => {
       sharers = many;
-      return shared.ratePerSecond;
+      return shared.limit()?.ratePerSecond;
     });
     expect(rates).toEqual([100, 50, 25, 100]);
     sharers = 4;
@@ -51,13 +51,13 @@ describe('a rate that several processes share', () => {
   it('leaves each of them one call a second, and what nodes refused counts all the same', () => {
     let sharers = 1_000;
     const shared = limiter(100, 10, () => sharers);
-    expect(shared.ratePerSecond).toBe(1);
+    expect(shared.limit()?.ratePerSecond).toBe(1);
     sharers = 1;
     shared.rateLimited(now(shared));
-    expect(shared.ratePerSecond).toBeLessThan(100);
+    expect(shared.limit()?.ratePerSecond).toBeLessThan(100);
     sharers = 1_000;
-    expect(shared.ratePerSecond).toBe(1);
-    expect(limiter(0, 10, () => 4).ratePerSecond).toBeUndefined();
+    expect(shared.limit()?.ratePerSecond).toBe(1);
+    expect(limiter(0, 10, () => 4).limit()).toBeUndefined();
   });
 });
 
@@ -112,10 +112,10 @@ describe('an answered rate limit', () => {
     const pauses: number[] = [];
     for (let round = 0; round < 8; round++) {
       node.rateLimited(now(node));
-      expect(node.heldBack).toBe(true);
+      expect(node.heldBack()).toBe(true);
       pauses.push(node.delayMs());
       await clock.advance(node.delayMs());
-      expect(node.heldBack).toBe(false);
+      expect(node.heldBack()).toBe(false);
     }
     expect(pauses).toEqual([250, 500, 1_000, 2_000, 4_000, 4_000, 4_000, 4_000]);
     node.succeeded(now(node));
@@ -128,9 +128,9 @@ describe('an answered rate limit', () => {
     const node = limiter(100);
     const [older, ...permits] = Array.from({ length: 6 }, () => now(node));
     for (const permit of permits) node.rateLimited(permit);
-    expect([node.delayMs(), node.ratePerSecond]).toEqual([250, 3]);
+    expect([node.delayMs(), node.limit()?.ratePerSecond]).toEqual([250, 3]);
     node.succeeded(older!);
-    expect([node.delayMs(), node.ratePerSecond]).toEqual([250, 3]);
+    expect([node.delayMs(), node.limit()?.ratePerSecond]).toEqual([250, 3]);
   });
 
   it('holds back callers that wait already', async () => {
@@ -149,10 +149,10 @@ describe('an answered rate limit', () => {
     node.rateLimited(now(node));
     await clock.advance(250);
     const permit = now(node);
-    expect(node.ratePerSecond).toBe(1);
+    expect(node.limit()?.ratePerSecond).toBe(1);
     const call = leaving(node.acquire());
     node.succeeded(permit);
-    await clock.advance(Math.ceil(1_000 / (node.ratePerSecond ?? Infinity)));
+    await clock.advance(Math.ceil(1_000 / (node.limit()?.ratePerSecond ?? Infinity)));
     expect(clock.monotonic()).toBeLessThan(1_250);
     expect([call.left(), clock.pendingTimers]).toEqual([true, 0]);
   });
@@ -208,12 +208,12 @@ describe('a node that refused everything for a while', () => {
       await clock.advance(4_000);
     }
     const untilMs = clock.monotonic() + 5_000;
-    while (clock.monotonic() < untilMs && node.ratePerSecond !== undefined) {
+    while (clock.monotonic() < untilMs && node.limit()?.ratePerSecond !== undefined) {
       const permit = node.acquire();
       await clock.advance(permit instanceof Promise ? node.delayMs() : 0);
       node.succeeded((await permit)!);
     }
-    expect(node.ratePerSecond).toBeUndefined();
+    expect(node.limit()?.ratePerSecond).toBeUndefined();
   });
 
   it('is asked little meanwhile, and soon after at the pace that it allows, whatever that is', async () => {
@@ -232,7 +232,7 @@ describe('a node that refused everything for a while', () => {
           const { answered, refused } = await during(30_000, allowed);
           expect(answered).toBeGreaterThan(30 * Math.min(allowed, configured || Infinity) * 0.4);
           expect(refused).toBeLessThan(Math.max(15, answered / 5));
-          expect(node.ratePerSecond ?? Infinity).toBeGreaterThan(0.9);
+          expect(node.limit()?.ratePerSecond ?? Infinity).toBeGreaterThan(0.9);
         },
       ),
       { numRuns: 30 },

@@ -4,7 +4,7 @@ import type { ReceivedBlock, UpstreamErrorKind } from '../../../src/access/index
 import type { OpenNode } from '../../../src/access/pool/NodePool.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import type { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import type { PooledNode } from '../../../src/access/node/GrpcAccessNode.js';
+import type { PooledNode } from '../../../src/access/node/grpcAccessNode.js';
 import { parseIdentifier, type Identifier } from '../../../src/flow/index.js';
 import { NodeInMemory } from '../../support/nodesInMemory.js';
 

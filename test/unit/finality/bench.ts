@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import type { Window } from '../../../src/collections/index.js';
-import { FinalizationListener, FinalizedBlocks } from '../../../src/finality/index.js';
+import { finalizedBlocks, followHeads, type FinalizationListener } from '../../../src/finality/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { isAbort } from '../../../src/runtime/index.js';
 import { WorkSignal } from '../../../src/jobqueue/index.js';
@@ -94,7 +94,7 @@ export class World {
   /** One that runs; at the start all nodes stand at these heads, where they are given. */
   listener(finalized?: number, sealed?: number): FinalizationListener {
     if (finalized !== undefined) this.advance(finalized, sealed);
-    const listener = new FinalizationListener(this.common());
+    const listener = followHeads(this.common());
     this.run(listener);
     return listener;
   }
@@ -103,7 +103,7 @@ export class World {
 /** FinalizedBlocks above a durable chain whose watermark the test moves. */
 export class Reading {
   readonly world: World;
-  readonly blocks: FinalizedBlocks;
+  readonly blocks: ReturnType<typeof finalizedBlocks>;
   readonly heights: Window;
   readonly signal = new WorkSignal();
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
@@ -134,7 +134,7 @@ export class Reading {
       { heights: window, stopHeight, head: () => this.head },
     );
     const pauses = { backoffMinMs: 250, backoffMaxMs: 10_000 };
-    this.blocks = new FinalizedBlocks(
+    this.blocks = finalizedBlocks(
       { ...others, ...pauses },
       {
         ...{ ...world.common(), window: this.heights, signal: this.signal },

@@ -1,0 +1,374 @@
+import { status } from '@grpc/grpc-js';
+import { WireError } from '../../flow/index.js';
+import { abortReason, asError, type Clock } from '../../runtime/index.js';
+import { RpcChannel } from './channel/RpcChannel.js';
+import { proxyFor, wordsOf } from './channel/proxy.js';
+import { addressTurns, type ChannelOptions } from './channel/connection.js';
+import type { Channel, OpenChannel, StreamSink } from './channel/RpcChannel.js';
+import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
+import { methodLimiter, type MethodLimiter } from './limits/methodLimiter.js';
+import { messageStream, streamQuota, type StreamRank, type StreamSource } from './streams/messageStream.js';
+import { pathOf } from './methodPaths.js';
+import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
+import { CUT, namedRoot, UNCONNECTED, upstreamError, type CallStatus } from './upstreamErrors.js';
+import { RefusedBlockError, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
+import { unaryMethods } from '../types.js';
+import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
+
+/** The equivalent call, which is used while this one fails. */
+const EQUIVALENTS: Partial<Record<AccessMethod, AccessMethod>> = {
+  SubscribeBlocksFromStartHeight: 'GetBlockByHeight',
+  SubscribeBlockDigestsFromLatest: 'GetLatestBlockHeader',
+  GetFullCollectionByID: 'GetCollectionByID',
+  SubscribeExecutionDataFromStartBlockHeight: 'SubscribeExecutionData',
+};
+/** Streams whose data can also be polled. Execution data cannot: it has priority when streams are scarce. */
+const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
+  'SubscribeBlocksFromStartHeight',
+  'SubscribeBlockDigestsFromLatest',
+]);
+/** Answers that make up for one call whose connection was lost: rare losses are chance. */
+const ANSWERS_PER_LOSS = 8;
+/** The most answers that a method owes, however many of its calls were lost at once. */
+const MAX_OWED_ANSWERS = 512;
+/** Calls that have a connection of their own at once; others share one, however many are made. */
+const MAX_CALLS_APART = 16;
+/** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
+const REACHED_MS = 2_000;
+/** A node that turns streams away twice within this time, and answers between, takes no connection more. */
+const TURNED_AWAY_MS = 15_000;
+/** Callers that may wait for one method at one node. */
+const MAX_WAITING_CALLS = 1_024;
+/** Forwarded calls that may wait for one method, of those that we do not call, at one node. */
+const MAX_WAITING_FORWARDED_CALLS = 256;
+/** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
+const UNSUPPORTED_MS = 300_000;
+
+export interface RpcClientOptions extends ChannelOptions {
+  /** Unary calls per second, per node and method; 0 = no limit. */
+  readonly ratePerSecond: number;
+  /** Default deadline of a unary call, counted from when it is sent. */
+  readonly timeoutMs: number;
+}
+
+export interface RpcClientDependencies {
+  readonly clock: Clock;
+  /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
+  readonly sharers?: (() => number) | undefined;
+  /** The node is an indexer, which is asked for its blocks with their proofs. Default: it is a node. */
+  readonly isProvable?: boolean | undefined;
+  readonly healthRecord: NodeHealthRecord;
+  readonly metrics: AccessMetrics;
+  readonly events?: NodeEvents | undefined;
+  /** Default: calls carry nothing besides their request. */
+  readonly credentials?: CallCredentials | undefined;
+  /** Opens the channel to the node. Default: over gRPC. */
+  readonly openChannel?: OpenChannel | undefined;
+}
+
+/** Reads an answer. Expected errors: `WireError`, and those of a block that is not taken. */
+export type Decode<T> = (message: Buffer) => T;
+
+export interface StreamQuestion<T> {
+  readonly method: StreamMethod;
+  readonly request: Buffer;
+  readonly decode: Decode<T>;
+}
+
+export type RpcClient = ReturnType<typeof rpcClient>;
+
+/**
+ * All calls and streams to one node: paces calls per method, counts them, types their errors and records their outcome in
+ * the node's health record. When the node grants few streams, dispensable ones end to make way.
+ *
+ * It has one connection for all unary calls, one for each stream, and one for each call of a method whose calls keep
+ * losing their connection. A connection on which nothing is answered any more is replaced.
+ */
+export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDependencies) {
+  const { clock, credentials, events, healthRecord, isProvable, metrics } = dependencies;
+  const { endpoint } = options;
+  const { name } = endpoint;
+  /** Streams that make way end without an error. */
+  const scarcity = streamQuota({ clock });
+  /** Consecutive new channels on which nothing was answered either. */
+  let reconnects = 0;
+  let isClosed = false;
+  const turns = addressTurns(clock, () => reconnect());
+  const open = (): Channel => {
+    const parts = { clock, metadata: credentials?.metadata };
+    const turned = { ...options, turn: turns.turn };
+    return dependencies.openChannel?.(turned, parts) ?? new RpcChannel(turned, parts);
+  };
+  let shared = open();
+  /**
+   * Answers that a method owes since its calls lost their connection. A proxy may break it over one of them, or after a few
+   * kilobytes: so each has a connection of its own while more is owed than for one loss.
+   */
+  const owed = new Map<UnaryMethod, number>();
+  let apart = 0;
+  /** The connections of streams of heads that have begun: small ones, which are always read. */
+  const ofHeads = new Set<Channel>();
+  /** The node takes no connection more (many allow a caller a few), and calls go out beside such a stream. */
+  let isBeside = false;
+  /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
+  let gaveAtMs = -Infinity;
+  /** When a stream found no connection last. */
+  let turnedAwayAtMs = -Infinity;
+  /** Also of methods that we do not call ourselves. Bounded: the forwarded methods are a fixed list. */
+  const limiters = new Map<string, MethodLimiter>();
+  const unsupportedUntilMs = new Map<AccessMethod, number>();
+  let calls = 0;
+
+  const limiterOf = (method: string): MethodLimiter => {
+    const isOwn = unaryMethods.some((own) => own === method);
+    const maxWaiting = isOwn ? MAX_WAITING_CALLS : MAX_WAITING_FORWARDED_CALLS;
+    const limiter = limiters.get(method) ?? methodLimiter({ ...options, ...dependencies, maxWaiting });
+    limiters.set(method, limiter);
+    return limiter;
+  };
+
+  /** False while the method counts as unsupported by the node. */
+  const knows = (method: AccessMethod): boolean =>
+    clock.monotonic() >= (unsupportedUntilMs.get(method) ?? -Infinity);
+
+  const errorOf = (kind: UpstreamErrorKind, method: AccessMethod, what: string, cause?: Error) =>
+    new UpstreamError(kind, { node: name, method }, `${method} at ${name}: ${what}`, cause && { cause });
+
+  const ofStatus = (callStatus: CallStatus, method: AccessMethod): UpstreamError => {
+    const proxy = proxyFor(endpoint);
+    const isReached = clock.monotonic() - gaveAtMs < REACHED_MS;
+    const causes = { fix: credentials?.fix(), proxy: proxy && wordsOf(proxy, endpoint), isReached };
+    return upstreamError(callStatus, { node: name, method }, causes);
+  };
+
+  /** The error for the caller, which is counted: what cannot be decoded or taken becomes typed; what is unknown stays as it is. */
+  const failureOf = (error: unknown, method: AccessMethod): Error => {
+    let failure = asError(error);
+    if (failure instanceof WireError)
+      failure = errorOf('malformed', method, `malformed answer: ${failure.message}`, failure);
+    if (failure instanceof RefusedBlockError) {
+      const { kind, message, reason } = failure;
+      if (reason !== undefined) metrics.invalidBlocks.inc({ endpoint: name, reason });
+      failure = errorOf(kind, method, message, failure);
+    }
+    if (!(failure instanceof UpstreamError)) return failure;
+    const { kind, lowestHeight, message } = failure;
+    metrics.upstreamErrors.inc({ endpoint: name, method, kind });
+    if (kind === 'unimplemented') {
+      const other = EQUIVALENTS[method];
+      // It was asked although it was unknown, since its equivalent was as well: by now the node may know that one.
+      if (other !== undefined && !knows(method)) unsupportedUntilMs.delete(other);
+      unsupportedUntilMs.set(method, clock.monotonic() + UNSUPPORTED_MS);
+    }
+    // The first height of a stream says nothing about the node's other calls.
+    const isOfNode = lowestHeight !== undefined && namedRoot(message)?.of !== 'stream';
+    if (kind === 'below_root' && isOfNode) events?.onLowestHeight?.(lowestHeight);
+    if (kind === 'unavailable') events?.onOutage?.();
+    return failure;
+  };
+
+  /** The node answered a call on this channel. */
+  const answered = (method: UnaryMethod, channel: Channel): void => {
+    owed.set(method, Math.max(0, (owed.get(method) ?? 0) - 1));
+    if (channel !== shared) return;
+    turns.heard();
+    reconnects = 0;
+    isBeside = false;
+  };
+
+  /** Where a call that was not sent can go out; behind the name of the node, another one may be there. */
+  const besideOf = (channel: Channel, answer: Buffer | CallStatus): Channel | undefined => {
+    const [beside] = ofHeads;
+    const isSent = !('code' in answer) || !UNCONNECTED.test(answer.details);
+    if (beside === undefined || channel !== shared || isSent) return undefined;
+    if (!isBeside) events?.onOutage?.();
+    isBeside = true;
+    return beside;
+  };
+
+  /** The node takes no connection more, while it answers on those that stand. Not the first time: it may just be back. */
+  const isFull = ({ details }: CallStatus): boolean => {
+    if (!UNCONNECTED.test(details)) return false;
+    const [before, nowMs] = [turnedAwayAtMs, clock.monotonic()];
+    turnedAwayAtMs = nowMs;
+    return nowMs - before < TURNED_AWAY_MS && gaveAtMs > before;
+  };
+
+  /** Where no connection comes about, or the node says that it is not available, connections would only cost it more. */
+  const lost = (method: UnaryMethod, said: string): void => {
+    const owes = CUT.test(said) && !isClosed ? (owed.get(method) ?? 0) + ANSWERS_PER_LOSS : 0;
+    owed.set(method, Math.min(owes, MAX_OWED_ANSWERS));
+  };
+
+  /** The shared channel may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it. */
+  const reconnect = (): void => {
+    shared.close();
+    shared = open();
+    reconnects += 1;
+    events?.onOutage?.();
+    if (reconnects === 1) events?.onReconnect?.();
+  };
+
+  const openStream = ({ method, request }: StreamQuestion<unknown>, rank: StreamRank, sink: StreamSink) => {
+    metrics.upstreamRequests.inc({ endpoint: name, method });
+    // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
+    // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
+    const channel = isClosed ? shared : open();
+    const isOfHeads = method === 'SubscribeBlockDigestsFromLatest';
+    let isSilent = true;
+    const onMessage = (message: Buffer): void => {
+      if (isSilent && isOfHeads) ofHeads.add(channel);
+      isSilent = false;
+      sink.onMessage(message);
+    };
+    const call = channel.stream(pathOf(method, isProvable), request, { ...sink, onMessage });
+    if (!isOfHeads) channel.close();
+    // It may have to make way, until it is cancelled, as every call is in the end.
+    const end = (): void => sink.onEnd({ code: status.OK, details: '' });
+    const over = rank === 'needed' ? undefined : scarcity.yielding(end, rank);
+    const cancel = (): void => {
+      if (isSilent) turns.next();
+      over?.();
+      ofHeads.delete(channel);
+      call.cancel();
+      channel.close();
+    };
+    return { read: () => call.read(), cancel };
+  };
+
+  return {
+    name,
+    get inFlight(): number {
+      return calls;
+    },
+    /** True while a rate limit that the node answered holds any method back. */
+    get heldBack(): boolean {
+      return unaryMethods.some((method) => limiters.get(method)?.heldBack() === true);
+    },
+    /** The methods whose calls are limited now, by us or by rate limits that the node answered. */
+    limits: () =>
+      unaryMethods.flatMap((method) => {
+        const limit = limiters.get(method)?.limit();
+        return limit === undefined ? [] : [{ method, ...limit }];
+      }),
+    supports: (method: AccessMethod, rank: Rank): boolean => {
+      if (!knows(method)) return false;
+      // While streams are scarce, what can be polled is.
+      if (POLLABLE.has(method) && scarcity.isScarce(rank === 'history' ? rank : 'spare')) return false;
+      const other = EQUIVALENTS[method];
+      return other === undefined || !knows(other) || !healthRecord.isBetterAskedBy(other, method);
+    },
+    delayMs: (method: UnaryMethod, rank: Rank): number => limiterOf(method).delayMs(rank),
+    /**
+     * One question, one answer, when the limiter admits it. Expected errors: `UpstreamError`; the signal's abort reason.
+     */
+    unary: async <T>(
+      method: UnaryMethod,
+      request: Buffer,
+      decode: Decode<T>,
+      rank: Rank,
+      { signal, timeoutMs = options.timeoutMs }: CallOptions = {},
+    ): Promise<T> => {
+      const limiter = limiterOf(method);
+      const admission = limiter.acquire(signal, rank);
+      if (admission === undefined) throw errorOf('rate_limited', method, 'too many calls wait');
+      const permit = typeof admission === 'number' ? admission : await admission;
+
+      metrics.upstreamRequests.inc({ endpoint: name, method });
+      const isApart = (owed.get(method) ?? 0) > ANSWERS_PER_LOSS && apart < MAX_CALLS_APART;
+      let channel = isApart ? open() : shared;
+      const startedMs = clock.monotonic();
+      calls += 1;
+      if (isApart) apart += 1;
+      try {
+        const ask = (over: Channel) => over.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
+        const answer = ask(channel);
+        // No further calls use it: it closes with this one.
+        if (isApart) channel.close();
+        let message = await answer;
+        const beside = besideOf(channel, message);
+        if (beside !== undefined) message = await ask((channel = beside));
+        if ('code' in message) throw ofStatus(message, method);
+        gaveAtMs = clock.monotonic();
+        metrics.upstreamLatency.observe({ endpoint: name, method }, (gaveAtMs - startedMs) / 1_000);
+        healthRecord.answeredIn(gaveAtMs - startedMs);
+        if (limiter.succeeded(permit)) healthRecord.succeeded(method);
+        answered(method, channel);
+        return decode(message);
+      } catch (error) {
+        const failure = failureOf(error, method);
+        if (!(failure instanceof UpstreamError)) throw failure;
+        if (failure.kind === 'rate_limited') {
+          limiter.rateLimited(permit);
+          // So the rate is not the reason: another call, or node, may be better.
+          if (limiter.refusesEverything()) healthRecord.report('failing', failure.message, method);
+        }
+        // Any other error was sent by the node itself, so its channel works.
+        if (failure.kind === 'deadline') {
+          // One on a connection of its own says nothing about the shared one.
+          if (!isClosed && channel === shared) turns.unanswered(startedMs, 0);
+        } else if (failure.kind === 'unavailable') lost(method, failure.message);
+        else answered(method, channel);
+        throw failure;
+      } finally {
+        if (isApart) apart -= 1;
+        calls -= 1;
+      }
+    },
+    /** A stream of answers, taken one by one; see `messageStream`. */
+    stream: <T>(question: StreamQuestion<T>, signal: AbortSignal, rank: Rank): AsyncIterable<T> => {
+      const { method } = question;
+      const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
+      const source: StreamSource<T> = {
+        open: (sink) => {
+          // Fails at once: otherwise this would look like a stream that the node ended.
+          if (rank === 'history' && scarcity.isScarce('history'))
+            throw errorOf('rate_limited', method, 'the node grants few streams, and history makes way');
+          return openStream(question, streamRank, sink);
+        },
+        decode: (message) => {
+          try {
+            return question.decode(message);
+          } catch (error) {
+            throw failureOf(error, method);
+          }
+        },
+        fail: (callStatus) => {
+          const error = ofStatus(callStatus, method);
+          if (error.kind === 'rate_limited' || isFull(callStatus)) scarcity.refused(streamRank);
+          return failureOf(error, method);
+        },
+      };
+      return messageStream(source, signal);
+    },
+    /** Further calls fail; calls under way end by their signals. */
+    close: (): void => {
+      isClosed = true;
+      shared.close();
+      owed.clear();
+    },
+    /**
+     * Admits a forwarded call behind our own; see `ForwardingAdmission`. Methods that we call as well share our limits. Its
+     * result does not count for or against the node: the client decides what it contains.
+     */
+    admit: async ({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> => {
+      if (isStream) {
+        if (scarcity.isScarce('spare')) return 'busy';
+        let makeWay = (): void => undefined;
+        const leave = scarcity.yielding(() => makeWay());
+        return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
+      }
+      const limiter = limiterOf(method);
+      const permit = await limiter.acquire(signal, 'forwarded');
+      if (permit === undefined) return 'busy';
+      if (signal.aborted) throw abortReason(signal);
+      return {
+        over: (end) => {
+          if (end === 'answered') limiter.succeeded(permit);
+          else if (end === 'rate_limited') limiter.rateLimited(permit);
+        },
+        onMakeWay: () => undefined,
+      };
+    },
+  };
+}

@@ -1,0 +1,284 @@
+import { faultOf, NodeChooser, outcomeOf, SILENT_AFTER_MS } from '../../access/index.js';
+import { readStream, UpstreamError } from '../../access/index.js';
+import type { BlockDigest, NodeTrouble, StreamReader, Way } from '../../access/index.js';
+import type { Identifier } from '../../flow/index.js';
+import { Listeners, Pause, runTogether, unlessAborted } from '../../runtime/index.js';
+import type { ChainDependencies } from '../ports.js';
+
+const STREAM = 'SubscribeBlockDigestsFromLatest';
+const CALL = 'GetLatestBlockHeader';
+
+/** How often nodes are polled while no stream is followed, and whether one of them streams by now is looked at. */
+const POLL_MS = 1_000;
+/** How often they are polled beside a stream. */
+const FRESHNESS_POLL_MS = 2_000;
+/** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
+const OWED_MS = 4_000;
+/** A head this far above the index, and what its reporter and another node, if there is one, report for so long, was false. */
+const DENIED = { heights: 20, forMs: 60_000 };
+/** Heads whose ids are remembered. */
+const MAX_IDS = 16;
+/** Delay before a stream is reopened. */
+const REOPEN_PAUSES = { minMs: 250, maxMs: 10_000 };
+
+type Dependencies = Pick<
+  ChainDependencies,
+  'nodes' | 'clock' | 'random' | 'logger' | 'metrics' | 'latestBlock'
+>;
+
+export type FinalizationListener = ReturnType<typeof followHeads>;
+
+/**
+ * Knows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load balancer
+ * the reported heights do), unless the node that told it turns out to be of another chain. Streams are judged by what they
+ * deliver, not by being open.
+ */
+export function followHeads(dependencies: Dependencies) {
+  const answering = new Listeners();
+  const onAnswerAgain = (): void => answering.tell();
+  const finalized = followHead({ ...dependencies, name: 'finalized', onAnswerAgain });
+  const sealed = followHead({ ...dependencies, name: 'sealed', onAnswerAgain });
+  sealed.onRise((height) => finalized.rise(height, sealed.reportedBy));
+  const both = [finalized, sealed];
+  return {
+    finalized,
+    sealed,
+    /** Resolves when `signal` aborts. No expected errors. */
+    run: (signal: AbortSignal): Promise<void> => runTogether(signal, [...finalized.loops, ...sealed.loops]),
+    /** A node answers again: both heads are requested at once. */
+    wake: (): void => both.forEach((each) => each.wake()),
+    /** A node was found to be of another chain: forgets what it told above this height of ours. */
+    forget: (node: string, height: number | undefined): void =>
+      both.forEach((each) => each.fall(node, height)),
+    /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */
+    firstHead: async (signal: AbortSignal): Promise<number> =>
+      finalized.height ?? unlessAborted<number>(signal, (resolve) => finalized.onRise(resolve)),
+    /** Calls back when a node reports a head after none did for a while. Returns a function that unsubscribes. */
+    onAnswerAgain: (callback: () => void): (() => void) => answering.add(callback),
+  };
+}
+
+/** The stream that is followed, and what it has delivered. */
+interface HeadStream extends Way {
+  readonly reader: StreamReader<BlockDigest>;
+  readonly openedAtMs: number;
+  /** The highest that it has delivered; -1: none yet. */
+  height: number;
+  /** The first height above it that a poll has seen, until the stream reaches it. */
+  owed?: { readonly height: number; readonly sinceMs: number } | undefined;
+}
+
+/**
+ * Follows one head, which never falls while the node that told it is of our chain, by polls of all nodes in turn and, where
+ * a node streams, by its stream, which is quicker. The polls show whether the stream keeps up: an open socket proves
+ * nothing. One that delivers nothing, or does not reach the polled head in time, is replaced.
+ */
+function followHead(
+  parts: Dependencies & {
+    readonly name: 'finalized' | 'sealed';
+    /** A node reported the head, after none had for a while. */
+    readonly onAnswerAgain: () => void;
+  },
+) {
+  const { clock, latestBlock, logger, metrics, name, nodes, onAnswerAgain } = parts;
+  const ways = { streamName: name, stream: STREAM, call: CALL, pauses: REOPEN_PAUSES } as const;
+  const chooser = new NodeChooser({ ...parts, ...ways });
+  const risen = new Listeners<number>();
+  const streamPause = new Pause(parts);
+  const pollPause = new Pause(parts);
+  /** What was reported last of each height. */
+  const ids = new Map<number, Identifier>();
+  /** The one that is followed, unless it was left. */
+  let stream: HeadStream | undefined;
+  let polls = 0;
+  let head: number | undefined;
+  /** The node that reported this height first. */
+  let reportedBy: string | undefined;
+  let risenAtMs = -Infinity;
+  /** By node: the head far below ours that it reported, while none reports ours. Bounded by the nodes. */
+  const denials = new Map<string | undefined, number>();
+  let answeredAtMs = -Infinity;
+
+  const ageOf = (atMs: number): number | undefined =>
+    atMs === -Infinity ? undefined : clock.monotonic() - atMs;
+
+  /** Why this head is unknown; empty while any node reports it. */
+  const troubles = (): readonly NodeTrouble[] =>
+    clock.monotonic() - answeredAtMs < SILENT_AFTER_MS ? [] : chooser.troubles.all();
+
+  /** A node answers again: ends the pauses. */
+  const wake = (): void => {
+    streamPause.wake();
+    pollPause.wake();
+  };
+
+  /** A node reported that a block of this height is of this kind. False when that is no news. */
+  const rise = (height: number, node: string | undefined): boolean => {
+    if (head !== undefined && height < head) denied(head, height, node);
+    else denials.clear();
+    if (height <= (head ?? -1)) return false;
+    head = height;
+    reportedBy = node;
+    risenAtMs = clock.monotonic();
+    risen.tell(height);
+    return true;
+  };
+
+  /** A node is of another chain: where it reported the head, heads above this height, which is of ours, are news from now on. */
+  const fall = (node: string | undefined, height: number | undefined): void => {
+    ids.clear();
+    if (stream !== undefined && stream.node.name === node) leave(stream);
+    if (reportedBy !== node || head === undefined) return;
+    head = height && Math.min(height, head);
+    wake();
+  };
+
+  const denied = (ours: number, height: number, node: string | undefined): void => {
+    const known = Math.max(height, latestBlock()?.height ?? 0);
+    if (known > ours - DENIED.heights) return;
+    denials.set(node, known);
+    if (clock.monotonic() - risenAtMs < DENIED.forMs || !denials.has(reportedBy)) return;
+    if (denials.size < Math.min(2, nodes.live().length)) return;
+    logger.warn({ height: ours, node: reportedBy }, 'a head that nobody reports was false');
+    fall(reportedBy, Math.max(...denials.values()));
+  };
+
+  const follow = async (signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      const way = chooser.choose(nodes.live(STREAM));
+      const reason = way && chooser.isStream(way) ? await followStream(way, signal) : undefined;
+      if (reason !== undefined) metrics.streamReopens.inc({ stream: name, reason });
+      await streamPause.sleep(reason === undefined ? POLL_MS : chooser.pauseMs(), signal);
+    }
+  };
+
+  /** Resolves with the reason why this stream is no longer followed. Expected errors: the signal's abort reason. */
+  const followStream = async (way: Way, signal: AbortSignal): Promise<string> => {
+    const { node } = way;
+    const sealed = name === 'sealed';
+    const open = (ended: AbortSignal) => node.subscribeBlockDigests({ signal: ended, sealed });
+    const reader = readStream({ open, signal, clock });
+    const followed: HeadStream = { ...way, reader, openedAtMs: clock.monotonic(), height: -1 };
+    stream = followed;
+    chooser.asked(way);
+    try {
+      for (;;) {
+        const read = await reader.read();
+        if (read === 'silent' || read.done === true) break;
+        take(followed, read.value);
+      }
+      // The stream may have ended to make way for another one.
+      const said = `${STREAM} at ${node.name}: the node ended the stream`;
+      if (followed.height >= 0 || !chooser.mayStream(node)) chooser.avoid(way);
+      else chooser.blame(way, 'refused', 'failing', said);
+      return 'ended';
+    } catch (error) {
+      if (stream !== followed) return 'stale';
+      if (!(error instanceof UpstreamError)) throw error;
+      chooser.erred(way, error, faultOf(error.kind));
+      return error.kind;
+    } finally {
+      reader.cancel();
+      stream = undefined;
+    }
+  };
+
+  const take = (from: HeadStream, digest: BlockDigest): void => {
+    const { height } = digest;
+    // It was on its way when the stream was left.
+    if (stream !== from) return;
+    answered(digest);
+    if (height <= from.height) return;
+    if (from.height < 0) chooser.works(from);
+    from.height = height;
+    if (height >= (from.owed?.height ?? Infinity)) from.owed = undefined;
+    if (rise(height, from.node.name)) chooser.cameBy();
+  };
+
+  const poll = async (signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      const height = await askNext(signal);
+      if (stream !== undefined) judge(stream, height);
+      await pollPause.sleep(stream === undefined ? POLL_MS : FRESHNESS_POLL_MS, signal);
+    }
+  };
+
+  /** Takes the head that the next node tells, if it tells one. Expected errors: the signal's abort reason. */
+  const askNext = async (signal: AbortSignal): Promise<number | undefined> => {
+    const live = nodes.live(CALL);
+    const healthy = live.filter((node) => node.supports(CALL) && node.healthOf(CALL) === 'healthy');
+    const asked = healthy.length > 0 ? healthy : live;
+    const node = asked[polls++ % asked.length];
+    if (node === undefined) return undefined;
+    const way = { node, method: CALL } as const;
+    chooser.asked(way);
+    const timeoutMs = chooser.patienceMs('call');
+    const header = await outcomeOf(node.getLatestBlockHeader(name === 'sealed', { signal, timeoutMs }));
+    if (header instanceof UpstreamError) {
+      chooser.erred(way, header, faultOf(header.kind));
+      return undefined;
+    }
+    // It was found to be of another chain meanwhile.
+    if (!nodes.live(CALL).includes(node)) return undefined;
+    if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
+    answered(header);
+    rise(header.height, node.name);
+    return header.height;
+  };
+
+  /** Leaves a stream that does not keep up with what polls have seen. */
+  const judge = (followed: HeadStream, polledHeight = -1): void => {
+    const nowMs = clock.monotonic();
+    if (polledHeight > followed.height) followed.owed ??= { height: polledHeight, sinceMs: nowMs };
+    const { height, node, openedAtMs, owed } = followed;
+    // Every stream begins with a head, even if no poll has seen a higher one.
+    const isSilent = height < 0 && nowMs - openedAtMs >= chooser.patienceMs('stream');
+    if (!isSilent && (owed === undefined || nowMs - owed.sinceMs < OWED_MS)) return;
+    const what = height < 0 ? 'no head came' : `stood at ${height} while ${owed?.height} was known`;
+    chooser.blame(followed, 'unreachable', 'stale', `${STREAM} at ${node.name}: ${what}`);
+    leave(followed);
+  };
+
+  /** It did not keep up, or may be of another chain. */
+  const leave = (left: HeadStream): void => {
+    stream = undefined;
+    left.reader.cancel();
+  };
+
+  /** A node reported the head. After a silence, streams are tried again at once. */
+  const answered = ({ height, id }: BlockDigest): void => {
+    ids.set(height, id);
+    const [oldest = height] = ids.keys();
+    if (ids.size > MAX_IDS) ids.delete(oldest);
+    const wasSilent = troubles().length > 0;
+    answeredAtMs = clock.monotonic();
+    chooser.answered();
+    chooser.troubles.clear();
+    if (!wasSilent) return;
+    onAnswerAgain();
+    streamPause.wake();
+  };
+
+  return {
+    get height(): number | undefined {
+      return head;
+    },
+    get reportedBy(): string | undefined {
+      return reportedBy;
+    },
+    /** The id that any node reported of a recent head; `undefined`: none did. */
+    idAt: (height: number): Identifier | undefined => ids.get(height),
+    /** Calls back each time the head rises. Returns a function that unsubscribes. */
+    onRise: (callback: (height: number) => void): (() => void) => risen.add(callback),
+    rise,
+    fall,
+    troubles,
+    wake,
+    /** Milliseconds since it last rose; `undefined` while unknown. On a quiet chain it grows while `answerAgeMs` does not. */
+    advanceAgeMs: (): number | undefined => ageOf(risenAtMs),
+    /** Milliseconds since any node reported it, risen or not; `undefined` before the first report. */
+    answerAgeMs: (): number | undefined => ageOf(answeredAtMs),
+    /** Each runs until its signal aborts. No expected errors. */
+    loops: [follow, poll],
+  };
+}
