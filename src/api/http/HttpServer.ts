@@ -166,7 +166,7 @@ export class HttpServer extends ListeningServer {
         this.#count(request, reply);
         this.#refuse(error, reply);
       },
-      clientErrorHandler: refuseClient,
+      clientErrorHandler: (error, socket) => refuseClient(error, socket, this.accepted.isAnswering(socket)),
     });
   }
 
