@@ -17,15 +17,14 @@ export async function getJson(url: string, init: RequestInit = {}): Promise<Json
   return { status: response.status, headers: response.headers, body };
 }
 
-/** Sends bytes as they are to a local port and gives back all that comes until the other side hangs up. */
-export function sendRaw(port: number, bytes: string, localAddress = '127.0.0.1'): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    const socket = connect({ port, host: '127.0.0.1', localAddress }, () => socket.write(bytes));
-    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-    socket.on('error', reject);
-    socket.on('close', () => resolve(Buffer.concat(chunks).toString('utf8')));
-  });
+/** Sends bytes as they are to a local port, more once an answer begins, and gives back all that comes until the other side hangs up. */
+export async function sendRaw(port: number, bytes: string, localAddress = '127.0.0.1', more = '') {
+  const socket = connect({ port, host: '127.0.0.1', localAddress }, () => socket.write(bytes));
+  let said = '';
+  socket.setEncoding('utf8').on('data', (text: string) => (said += text));
+  socket.once('data', () => socket.write(more));
+  await once(socket, 'close');
+  return said;
 }
 
 /** A local port at which every connection is given to `take`, until the end of the test. What breaks it is nobody's concern. */

@@ -69,6 +69,11 @@ export class HttpConnections extends Connections<HttpConnection> {
     return new ApiError(429, 'rate_limited', message);
   }
 
+  /** Whether a response on the connection has begun, and is not all sent. */
+  isAnswering(socket: Socket): boolean {
+    return [...(this.of(socket)?.responses ?? [])].some(({ headersSent }) => headersSent);
+  }
+
   override recordOf(connection: Connection): HttpConnection {
     const responses = new Set<ServerResponse>();
     // Node.js tells only the one whose turn it is.

@@ -169,7 +169,7 @@ export class HttpServer extends ListeningServer {
         this.#count(request, reply);
         this.#refuse(error, reply);
       },
-      clientErrorHandler: refuseClient,
+      clientErrorHandler: (error, socket) => refuseClient(error, socket, this.accepted.isAnswering(socket)),
     });
   }
 
@@ -281,7 +281,6 @@ export class HttpServer extends ListeningServer {
       return this.accepted.hold(socket) ?? this.limiter.refusal(socket.remoteAddress) ?? unauthorized;
     };
     const wsHandler = (socket: WebSocket, request: FastifyRequest): void => {
-      const address = request.socket.remoteAddress;
       this.#webSockets.add(request);
       try {
         const refusal = refusalFor(request);
@@ -291,10 +290,7 @@ export class HttpServer extends ListeningServer {
         }
         open += 1;
         socket.once('close', () => (open -= 1));
-        accept(socket, request.headers, {
-          countMessage: () => this.limiter.refusal(address),
-          explain: (error) => this.explain(error),
-        });
+        accept(socket, request.raw, this);
       } catch (error) {
         this.explain(error);
         socket.terminate();
@@ -303,11 +299,10 @@ export class HttpServer extends ListeningServer {
     this.#app.route({
       method: 'GET',
       url: path,
-      onRequest: (request, _reply, done) => {
+      handler: () => {
         const message = `${path} speaks WebSocket: open it with a client that does (ws://…)`;
-        done(request.ws ? undefined : new ApiError(400, 'bad_request', message));
+        throw new ApiError(400, 'bad_request', message);
       },
-      handler: () => undefined,
       wsHandler,
     });
   }

@@ -48,11 +48,18 @@ export function refusedByRouter(error: unknown): ApiError | undefined {
   return new ApiError(statusCode, 'bad_request', message);
 }
 
-/** Refuses bytes that are not an HTTP request, and requests that a limit cut off, then hangs up. */
-export function refuseClient(error: Error & { readonly code?: string }, socket: Socket): void {
+/**
+ * Refuses bytes that are not an HTTP request, and requests that a limit cut off, then hangs up: at once where a response
+ * `isUnderWay`, of which the refusal would become a part.
+ */
+export function refuseClient(
+  error: Error & { readonly code?: string },
+  socket: Socket,
+  isUnderWay: boolean,
+): void {
   // After a failed handshake, or without one in time, nothing can be written.
   const isTlsError = /^ERR_(?:SSL|TLS)_/.test(error.code ?? '');
-  if (error.code === 'ECONNRESET' || isTlsError || !socket.writable) {
+  if (error.code === 'ECONNRESET' || isTlsError || isUnderWay || !socket.writable) {
     socket.destroy();
     return;
   }

@@ -377,7 +377,7 @@ export function failureOf(error?: object): string {
 }
 
 /** Notices when nothing has moved for a while, with a single timer. `onSilent` is called once. */
-export function idleTimeout({
+function idleTimeout({
   clock,
   isExcused,
   onSilent,

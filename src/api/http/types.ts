@@ -1,7 +1,8 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Writable } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Cost } from '../guard/TokenGuard.js';
+import type { ListeningServer } from '../server/ListeningServer.js';
 import type { ApiError } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 
@@ -61,14 +62,6 @@ export function costOf({ kind }: HttpRoute): Cost {
   return kind === 'bulk' || kind === 'stream' ? 'expensive' : 'open';
 }
 
-/** What a server says of the caller of a WebSocket. */
-export interface WebSocketCaller {
-  /** Counts a message. Its refusal, unless it may pass. */
-  readonly countMessage: () => ApiError | undefined;
-  /** The refusal for an error; an unexpected one is a bug. */
-  readonly explain: (error: unknown) => ApiError;
-}
-
 /** The path at which a server speaks WebSocket. */
 export interface WebSocketRoute {
   readonly path: string;
@@ -76,8 +69,8 @@ export interface WebSocketRoute {
   readonly maxMessageBytes: number;
   /** Open at once. */
   readonly maxConnections: number;
-  /** Takes over a connection, until the server closes it. `headers`: of its handshake. */
-  readonly accept: (socket: WebSocket, headers: IncomingHttpHeaders, caller: WebSocketCaller) => void;
+  /** Takes over a connection, until the server closes it, and counts its messages there. */
+  readonly accept: (socket: WebSocket, handshake: IncomingMessage, server: ListeningServer) => void;
 }
 
 /** From RFC 6455, and its registry. */

@@ -1,76 +1,46 @@
+import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
 import { withoutValues, type NodeMetadata } from '../../access/index.js';
-import type { Clock } from '../../runtime/index.js';
-import { failureOf, idleTimeout, requestHeaders, type RestNode } from '../http/restForwarding.js';
+import { messageOf, type Clock } from '../../runtime/index.js';
+import { failureOf, requestHeaders, type RestNode } from '../http/restForwarding.js';
 import { circleRefusal } from '../limits/hops.js';
 import { ApiError } from '../view/ApiError.js';
 
 /** For the connection to the node, handshake included. */
 const CONNECT_TIMEOUT_MS = 5_000;
-/** For a node that sends nothing, not even a pong. */
-const SILENCE_TIMEOUT_MS = 60_000;
 /** Limit of one message of the node, which may hold all events of a block. */
 const MAX_NODE_MESSAGE_BYTES = 32 * 1024 * 1024;
 
 /**
- * Connects to the node, for the topics of one client that the index does not serve. `opened` resolves once it may be sent to.
- * Expected errors of `opened`, and of the call: ApiError (503).
+ * Connects to the node, for the topics of one client that the index does not serve. `headers`: of the client's handshake.
+ * `opened` resolves once the node may be sent to. Expected errors of `opened`, and of the call: ApiError (503).
  */
-export function openNodeSocket({
-  node,
-  headers,
-  clock,
-  onText,
-  onClose,
-}: {
-  readonly node: RestNode;
-  /** The headers of the caller on whose behalf it is opened. */
-  readonly headers: IncomingHttpHeaders;
-  readonly clock: Clock;
-  readonly onText: (text: string) => void;
-  readonly onClose: (wasOpen: boolean) => void;
-}): { readonly socket: WebSocket; readonly opened: Promise<void> } {
+export function openNodeSocket(
+  { base, how, metadata, turns }: RestNode,
+  headers: IncomingHttpHeaders,
+  { clock, onText }: { readonly clock: Clock; readonly onText: (text: string) => void },
+): { readonly socket: WebSocket; readonly opened: Promise<void> } {
   const circle = circleRefusal(headers.via);
   if (circle !== undefined) throw circle;
-  const sent = node.metadata();
+  const sent = metadata();
   const startedMs = clock.monotonic();
-  const socket = new WebSocket(addressOf(node.base), {
-    ...node.how,
+  const socket = new WebSocket(addressOf(base), {
+    ...how,
     headers: headersFor(headers, sent),
     handshakeTimeout: CONNECT_TIMEOUT_MS,
     maxPayload: MAX_NODE_MESSAGE_BYTES,
     perMessageDeflate: false,
   });
-  const silence = idleTimeout({
-    clock,
-    // While a slow client keeps us from reading, the node does not count as silent.
-    isExcused: () => socket.isPaused,
-    onSilent: () => socket.terminate(),
-  });
-  socket.on('message', (data) => {
-    silence.moved();
-    // By default `ws` delivers data in one buffer.
-    if (Buffer.isBuffer(data)) onText(withoutValues(data.toString(), sent));
-  });
-  for (const sign of ['ping', 'pong'] as const) socket.on(sign, silence.moved);
-  const opened = new Promise<void>((resolve, reject) => {
-    let isOpen = false;
-    socket.once('open', () => {
-      isOpen = true;
-      node.turns.heard();
-      silence.begin(SILENCE_TIMEOUT_MS);
-      resolve();
-    });
-    // `close` always follows. An error of `ws` itself has no code, and names no address.
-    let why = '';
-    socket.on('error', (error) => (why = failureOf(error) || ` (${error.message})`));
-    socket.once('close', () => {
-      silence.end();
-      if (!isOpen) node.turns.unanswered(startedMs);
-      onClose(isOpen);
-      reject(unreachable(why));
-    });
+  // By default `ws` delivers data in one buffer.
+  socket.on('message', (data) => Buffer.isBuffer(data) && onText(withoutValues(data.toString(), sent)));
+  // `close` always follows.
+  socket.on('error', () => undefined);
+  const opened = once(socket, 'open').then(turns.heard, (error: unknown) => {
+    turns.unanswered(startedMs);
+    // An error of `ws` itself has no code, and names no address.
+    const why = error instanceof Error ? failureOf(error) : '';
+    throw unreachable(why || ` (${messageOf(error)})`);
   });
   return { socket, opened };
 }

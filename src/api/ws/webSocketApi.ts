@@ -1,11 +1,13 @@
-import type { IncomingHttpHeaders } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { every, quoted, shortened, type Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/restForwarding.js';
-import { closeCodes, type WebSocketCaller, type WebSocketRoute } from '../http/types.js';
+import { closeCodes, type WebSocketRoute } from '../http/types.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
+import { places } from '../limits/places.js';
+import type { ListeningServer } from '../server/ListeningServer.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { blockTopics, endedBy, parseBlockArguments, readMessage } from './messages.js';
 import type { BlockTopic, ClientMessage } from './messages.js';
@@ -24,6 +26,8 @@ const MAX_UNTAKEN_BYTES = 1024 * 1024;
 const IDLE_LIMIT_MS = 60_000;
 /** Ping interval: a client that has not replied by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
+/** A node of which we read, and that has not replied to as many, is gone. */
+const NODE_PINGS = 3;
 
 /** A longer entry of the list, such as of a transaction, is kept and listed without its arguments. */
 const MAX_LISTED_CHARACTERS = 16 * 1024;
@@ -53,34 +57,34 @@ interface Served {
 /** Flow's WebSocket API: blocks and their digests from the index, all other topics from a node, if one is configured. */
 export function webSocketApi(served: Served & { readonly metrics: ForwardMetrics }): WebSocketRoute {
   const { restNode } = served;
-  const counter = forwardCounter('rest', served);
+  const parts = { ...served, counter: forwardCounter('rest', served) };
   return {
     path: '/v1/ws',
     maxMessageBytes: restNode === undefined ? MAX_MESSAGE_BYTES : MAX_FORWARDED_MESSAGE_BYTES,
     // Each may open a connection to the node.
     maxConnections: Math.min(MAX_CONNECTIONS, Math.ceil((restNode?.maxSockets ?? Infinity) / 2)),
-    accept: (socket, headers, caller) => converse(socket, headers, { ...served, caller, counter }),
+    accept: (...client) => converse(parts, ...client),
   };
 }
 
 /**
  * One connection and its subscriptions, until it closes. Messages are handled one after another, and not read before they can
- * be. `headers`: of its handshake.
+ * be.
  */
 function converse(
+  { clock, counter, feed, restNode }: Served & { readonly counter: ForwardCounter },
   socket: WebSocket,
-  headers: IncomingHttpHeaders,
-  parts: Served & { readonly caller: WebSocketCaller; readonly counter: ForwardCounter },
+  { headers, socket: { remoteAddress } }: IncomingMessage,
+  server: ListeningServer,
 ): void {
-  const { caller, clock, counter, feed, restNode } = parts;
   const subscriptions = new Map<string, Subscription>();
   /** Messages of one packet that are not handled yet. */
   let unhandled = 0;
-  let handled = Promise.resolve();
+  const inTurn = places(1);
   let names = 0;
   let idleSinceMs = clock.monotonic();
-  /** The client has sent something since the last check. */
-  let hasShownLife = true;
+  /** Pings to which the client, and the node, have shown no sign of life yet. */
+  const pings = { client: 0, node: 0 };
 
   /** Opened on first use. */
   let node: ReturnType<typeof openNodeSocket> | undefined;
@@ -88,8 +92,8 @@ function converse(
   /** Pauses reading while messages could only be queued. */
   const flow = (): void => {
     const isFull = socket.bufferedAmount > MAX_UNTAKEN_BYTES;
-    setPaused(node?.socket, isFull);
-    setPaused(socket, isFull || unhandled > 0);
+    node?.socket[isFull ? 'pause' : 'resume']();
+    socket[isFull || unhandled > 0 ? 'pause' : 'resume']();
   };
   /** `onTaken` is called once the connection has passed it on. */
   const sendText = (text: string, onTaken?: () => void): void => {
@@ -109,26 +113,29 @@ function converse(
     subscription.end(outcome);
   };
 
+  /** Closing lets the client reconnect and resume, as with the node itself; an error would end its subscriptions. */
+  const lose = (): void => {
+    const forwarded = [...subscriptions].filter(([, { isForwarded }]) => isForwarded);
+    for (const [id] of forwarded) drop(id, 'lost');
+    if (forwarded.length > 0) socket.close(closeCodes.comeBack, 'the access node is gone; reconnect');
+  };
+  /** Passes what comes from the node to the client unchanged. */
+  const onText = (text: string): void => {
+    const end = endedBy(text);
+    if (end !== undefined) drop(...end);
+    sendText(text);
+  };
+  /** Expected errors: ApiError (503). */
+  const connected = (to: RestNode): ReturnType<typeof openNodeSocket> => {
+    const opening = openNodeSocket(to, headers, { clock, onText });
+    opening.socket.once('close', () => (node = undefined));
+    opening.socket.once('open', () => opening.socket.once('close', lose));
+    for (const sign of ['open', 'message', 'ping', 'pong']) opening.socket.on(sign, () => (pings.node = 0));
+    return opening;
+  };
   /** Sends to the node. Expected errors: ApiError (503). */
-  const toNode = async (from: RestNode, text: string): Promise<void> => {
-    node ??= openNodeSocket({
-      node: from,
-      headers,
-      clock,
-      /** Passes what comes from the node to the client unchanged. */
-      onText: (given) => {
-        const end = endedBy(given);
-        if (end !== undefined) drop(...end);
-        sendText(given);
-      },
-      /** Closing lets the client reconnect and resume, as with the node itself; an error would end its subscriptions. */
-      onClose: (wasOpen) => {
-        node = undefined;
-        const forwarded = [...subscriptions].filter(([, { isForwarded }]) => isForwarded && wasOpen);
-        for (const [id] of forwarded) drop(id, 'lost');
-        if (forwarded.length > 0) socket.close(closeCodes.comeBack, 'the access node is gone; reconnect');
-      },
-    });
+  const toNode = async (to: RestNode, text: string): Promise<void> => {
+    node ??= connected(to);
     const { opened, socket: its } = node;
     await opened;
     flow();
@@ -146,7 +153,7 @@ function converse(
       socket.terminate();
       return;
     }
-    const { code, message } = caller.explain(reason);
+    const { code, message } = server.explain(reason);
     const error =
       known === 'rewound' ? { code, message } : { code: 500, message: `internal error: ${message}` };
     send({ subscription_id: id, action: 'subscribe', error });
@@ -228,7 +235,7 @@ function converse(
   /** Never rejects. */
   const handle = async (text: string): Promise<void> => {
     if (socket.readyState !== WebSocket.OPEN) return;
-    const tooSoon = caller.countMessage();
+    const tooSoon = server.limiter.refusal(remoteAddress);
     if (tooSoon !== undefined) {
       send({ error: { code: tooSoon.code, message: tooSoon.message } });
       return;
@@ -237,7 +244,7 @@ function converse(
     try {
       await carryOut(message);
     } catch (error) {
-      const { code, message: why } = caller.explain(error);
+      const { code, message: why } = server.explain(error);
       const words = error instanceof ApiError ? why : `internal error: ${why}`;
       const { action, id } = message;
       send({ subscription_id: id, action, error: { code, message: words } });
@@ -248,32 +255,34 @@ function converse(
   const look = (): void => {
     // While a message is handled, nothing is read of it.
     const isAwaited = unhandled === 0;
-    if (isAwaited && !hasShownLife) {
+    if (isAwaited && pings.client > 0) {
       socket.terminate();
     } else if (isAwaited && subscriptions.size === 0 && clock.monotonic() - idleSinceMs >= IDLE_LIMIT_MS) {
       socket.close(closeCodes.done, `no subscription for ${IDLE_LIMIT_MS / 1_000} s`);
     } else {
-      hasShownLife = false;
+      pings.client += 1;
       socket.ping();
-      if (node?.socket.readyState === WebSocket.OPEN) node.socket.ping();
     }
+    if (node?.socket.readyState !== WebSocket.OPEN) return;
+    if (node.socket.isPaused) pings.node = 0;
+    if (pings.node === NODE_PINGS) node.socket.terminate();
+    else node.socket.ping();
+    pings.node += 1;
   };
 
-  socket.on('pong', () => (hasShownLife = true));
+  socket.on('pong', () => (pings.client = 0));
   // In a frame of text or of bytes, as on access nodes.
   socket.on('message', (data) => {
-    hasShownLife = true;
+    pings.client = 0;
     // By default `ws` delivers data in one buffer.
     if (!Buffer.isBuffer(data)) return;
     const text = data.toString();
     unhandled += 1;
     flow();
-    handled = handled
-      .then(() => handle(text))
-      .then(() => {
-        unhandled -= 1;
-        flow();
-      });
+    void inTurn(() => handle(text)).then(() => {
+      unhandled -= 1;
+      flow();
+    });
   });
   const timer = every(clock, LOOK_EVERY_MS, look);
   socket.once('close', () => {
@@ -281,12 +290,6 @@ function converse(
     for (const id of [...subscriptions.keys()]) drop(id, 'cancelled');
     node?.socket.terminate();
   });
-}
-
-function setPaused(socket: WebSocket | undefined, mustPause: boolean): void {
-  if (socket === undefined || socket.isPaused === mustPause) return;
-  if (mustPause) socket.pause();
-  else socket.resume();
 }
 
 /** An entry of the list, in JSON. */
