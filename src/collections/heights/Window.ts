@@ -244,16 +244,3 @@ export class Window {
       if (height <= watermark && !isInHand) this.#records.delete(height);
   }
 }
-
-/** What the sources need to know about the window. */
-export type BlockWindow = Pick<
-  Window,
-  | 'latestIndexedHeight'
-  | 'upperBound'
-  | 'target'
-  | 'blockAt'
-  | 'isIndexed'
-  | 'isCertain'
-  | 'admits'
-  | 'changed'
->;
