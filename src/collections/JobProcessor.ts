@@ -46,13 +46,6 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
 
   constructor(dependencies: Dependencies) {
     this.#deps = dependencies;
-    const { collectionsReceived, duplicateCollections, heightsCompleted } = dependencies.metrics;
-    // Counters exist from the first scrape, so that a rate over them includes the first event.
-    for (const source of ['requester', 'edi', 'peer', 'none'] as const) {
-      heightsCompleted.inc({ source }, 0);
-      if (source !== 'none')
-        for (const each of [collectionsReceived, duplicateCollections]) each.inc({ source }, 0);
-    }
   }
 
   /**
@@ -77,39 +70,28 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * Replaces the block of an incomplete height, because a node lied about the first or may have. No other method replaces
-   * a block. The job and its `done` stay the same. False when there is nothing to replace: same block, unknown height, or
-   * complete.
-   */
-  replace(block: FinalizedBlock, blockSource?: BlockSource): boolean {
-    const held = this.#deps.window.at(block.height)?.block;
-    if (held === undefined || isSameBlock(held, block)) return false;
-    const record = this.#deps.mcq.replaceBlock(block, blockSource);
-    if (record === undefined) return false;
-    this.#deps.logger.info({ height: record.height }, 'block of a height was replaced');
-    if (record.status === 'linked') return true;
-    this.#deps.requests?.cancel(record.height, held.collectionIds);
-    this.#collect(record);
-    return true;
-  }
-
-  /**
-   * The chain has this block where another one was handed out. A complete one can no longer be replaced: the false block
-   * is being written, or is already durable above the watermark.
+   * The chain has this block where another one was handed out, because a node lied or may have: it takes that one's place, and
+   * the job stays the same. A complete one can no longer be replaced: the false block is being written, or is already durable
+   * above the watermark.
    */
   onForked(block: FinalizedBlock, blockSource: BlockSource): void {
     const held = this.#deps.window.at(block.height)?.block;
-    if (held === undefined || this.replace(block, blockSource)) return;
-    this.#fail(new OffChainBlockError(block, held.id));
+    if (held === undefined || isSameBlock(held, block)) return;
+    const record = this.#deps.mcq.replaceBlock(block, blockSource);
+    if (record === undefined) {
+      this.#fail(new OffChainBlockError(block, held.id));
+      return;
+    }
+    this.#deps.logger.info({ height: record.height }, 'block of a height was replaced');
+    this.#deps.requests?.cancel(record.height, held.collectionIds);
+    this.#collect(record);
   }
 
   onCollection(received: ReceivedCollection): void {
-    const { decision, completed } = this.#deps.mcq.onReceivedCollection(received);
-    if (decision === 'unsolicited') this.#refuse(received, 1);
-    else this.#deps.metrics.collectionsReceived.inc({ source: received.source });
-    if (decision === 'duplicate') this.#countDuplicates(received, 1);
-    for (const queued of completed) this.#complete(queued);
-    if (decision === 'taken') this.#deps.window.notify();
+    const completed = this.#deps.mcq.onReceivedCollection(received);
+    this.#countReceived(received, 1, completed === undefined ? 0 : 1);
+    for (const queued of completed ?? []) this.#complete(queued);
+    this.#deps.window.notify();
   }
 
   onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): void {
@@ -126,9 +108,8 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       return;
     }
     const taken = this.#deps.mcq.onReceivedCollectionsForBlock(height, collections);
-    this.#deps.metrics.collectionsReceived.inc({ source: first.source }, collections.length);
-    if (taken.length < collections.length) this.#countDuplicates(first, collections.length - taken.length);
-    if (queued === undefined || taken.length === 0) return;
+    this.#countReceived(first, collections.length, taken);
+    if (queued === undefined || taken === 0) return;
     this.#complete(queued);
     this.#deps.window.notify();
   }
@@ -167,31 +148,32 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     this.#deps.onFatal(error);
   }
 
-  #measure(queued: HeightRecord, received: HeightRecord['received']): void {
-    const nowMs = this.#deps.clock.monotonic();
-    for (const { receivedAtMs, source } of received.values())
-      this.#deps.metrics.receiveToIndexed.observe({ source }, (nowMs - receivedAtMs) / 1000);
-    this.#deps.metrics.heightQueueToComplete.observe((nowMs - queued.queuedAtMs) / 1000);
-    this.#deps.metrics.heightsCompleted.inc({ source: queued.source });
-    this.#deps.logger.debug(
-      { height: queued.height, source: queued.source, decision: 'indexed' },
-      'height is indexed',
-    );
+  #measure({ height, queuedAtMs, source }: HeightRecord, received: HeightRecord['received']): void {
+    const { clock, logger, metrics } = this.#deps;
+    const nowMs = clock.monotonic();
+    for (const each of received.values())
+      metrics.receiveToIndexed.observe({ source: each.source }, (nowMs - each.receivedAtMs) / 1000);
+    metrics.heightQueueToComplete.observe((nowMs - queuedAtMs) / 1000);
+    metrics.heightsCompleted.inc({ source });
+    logger.debug({ height, source, decision: 'indexed' }, 'height is indexed');
   }
 
-  #countDuplicates({ collection, source }: ReceivedCollection, count: number): void {
-    this.#deps.metrics.duplicateCollections.inc({ source }, count);
-    this.#deps.logger.debug(
-      { collectionId: collection.id, source, count, decision: 'duplicate' },
-      'duplicate collections received',
-    );
+  /** `taken`: how many of them were still missing. */
+  #countReceived({ collection, source }: ReceivedCollection, all: number, taken: number): void {
+    const { logger, metrics } = this.#deps;
+    metrics.collectionsReceived.inc({ source }, all);
+    if (taken === all) return;
+    const count = all - taken;
+    metrics.duplicateCollections.inc({ source }, count);
+    const fields = { collectionId: collection.id, source, count, decision: 'duplicate' };
+    logger.debug(fields, 'duplicate collections received');
   }
 
   #refuse({ collection, source }: ReceivedCollection, count: number): void {
-    this.#deps.metrics.invalidCollections.inc({ source, reason: 'unsolicited' }, count);
-    this.#deps.logger.debug(
-      { collectionId: collection.id, source, count, decision: 'invalid', reason: 'unsolicited' },
-      'unsolicited collections refused',
-    );
+    const { logger, metrics } = this.#deps;
+    const reason = 'unsolicited';
+    metrics.invalidCollections.inc({ source, reason }, count);
+    const fields = { collectionId: collection.id, source, count, decision: 'invalid', reason };
+    logger.debug(fields, 'unsolicited collections refused');
   }
 }

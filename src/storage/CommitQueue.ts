@@ -58,7 +58,6 @@ export class CommitQueue {
       readonly room?: WriteRoom | undefined;
       /** The record of the spork at the watermark, if the store lacks it though its root is durable. */
       readonly lateSpork: () => Promise<SporkRecord | undefined> | undefined;
-      readonly onBegun: (group: Group) => void;
       /** Called before anybody learns that its block is durable; the watermark may have moved. */
       readonly onDurable: (group: Group, durationMs: number) => void;
     },
@@ -186,7 +185,6 @@ export class CommitQueue {
     const group = this.#next;
     this.#next = new Group();
     group.blocks.sort(byHeight);
-    this.#deps.onBegun(group);
     return group;
   }
 

@@ -138,9 +138,8 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'byte budget ignored':
       '    if (this.[-#bytesInHand + bytes <= this.limitBytes-]{+limitBytes > 0+}) return true;',
     'every height that becomes the lowest missing one is admitted, however slow the disk is':
-      'const lowest = this.[-lowestInHand-]{+lowestCollecting+}();',
-    'lowest missing height not admitted':
-      "    return lowest?.status === 'collecting' && height <[-=-] lowest.height;",
+      'const lowest = [-this.latestIndexedHeight() + 1-]{+this.lowestCollecting()?.height ?? 0+};',
+    'lowest missing height not admitted': 'return height <[-=-] lowest && this.#records',
   },
   'app/line/runIndexing.ts': {
     'wake-up lost: the reader of blocks is not told of a new head':

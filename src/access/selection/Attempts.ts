@@ -17,19 +17,15 @@ export type Choice = { readonly node: AccessNode } | { readonly node: undefined;
  * even if its only holder once failed. Bounded by the number of nodes.
  */
 export class Attempts {
-  #failures = 0;
+  /** Attempts that failed since the last success. */
+  failures = 0;
   /** Who was asked in vain since all of the best were. */
   #asked: Set<string> | undefined;
   #last: string | undefined;
 
-  /** Attempts that failed since the last success. */
-  get failures(): number {
-    return this.#failures;
-  }
-
   /** Without a node: there was none to ask. */
   failed(node?: AccessNode): void {
-    this.#failures += 1;
+    this.failures += 1;
     if (node !== undefined) this.declined(node);
   }
 
@@ -40,9 +36,8 @@ export class Attempts {
   }
 
   succeeded(): void {
-    this.#failures = 0;
-    this.#asked = undefined;
-    this.#last = undefined;
+    this.failures = 0;
+    this.#asked = this.#last = undefined;
   }
 
   /**
@@ -66,20 +61,19 @@ export class Attempts {
       best.find((node) => !wasAsked(node) && isNext(node)) ??
       best.find(isNext) ??
       best.find(isReady);
-    return chosen === undefined
-      ? { node: undefined, retryInMs: Math.min(...best.map(waitMs)) }
-      : { node: chosen };
+    if (chosen !== undefined) return { node: chosen };
+    return { node: undefined, retryInMs: Math.min(...best.map(waitMs)) };
   }
 
   /** The pause before the next attempt: doubles with each round of all nodes, and is shorter with more of them. */
   pauseMs(bounds: { readonly minMs: number; readonly maxMs: number }, random: Random, nodes = 1): number {
-    const rounds = Math.floor((Math.max(1, this.#failures) - 1) / nodes);
+    const rounds = Math.floor((Math.max(1, this.failures) - 1) / nodes);
     return backoffMs(bounds, rounds, random) / nodes;
   }
 
   #lesserTurn(lesser: readonly AccessNode[]): readonly AccessNode[] {
-    if (this.#failures % ATTEMPTS_PER_LESSER_NODE !== ATTEMPTS_PER_LESSER_NODE - 1) return [];
-    const turn = Math.floor(this.#failures / ATTEMPTS_PER_LESSER_NODE) % lesser.length;
+    if (this.failures % ATTEMPTS_PER_LESSER_NODE !== ATTEMPTS_PER_LESSER_NODE - 1) return [];
+    const turn = Math.floor(this.failures / ATTEMPTS_PER_LESSER_NODE) % lesser.length;
     return lesser.slice(turn, turn + 1);
   }
 }

@@ -1,11 +1,11 @@
 import { Attempts, readStream, SLACK_HEIGHTS } from '../../access/index.js';
-import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../../access/index.js';
+import type { AccessNode, AccessNodes } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
-import type { BlockExecutionData, FinalizedBlock } from '../../flow/index.js';
+import type { BlockExecutionData } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { childOf, doublingMs, isAbort, RunningAverage, sleep, wasAborted } from '../../runtime/index.js';
+import { childOf, doublingMs, RunningAverage, sleep, wasAborted } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
-import type { BlockWindow } from '../heights/Window.js';
+import type { Window } from '../heights/Window.js';
 import type { CollectionSink } from '../ports.js';
 import { FaultReporter } from '../FaultReporter.js';
 import { EXECUTION_DATA, methodOf, type BodyStream, type StreamSources } from './BodyStream.js';
@@ -31,7 +31,7 @@ export interface ExecutionDataIndexerOptions {
 
 export interface ExecutionDataIndexerDependencies {
   readonly nodes: StreamSources & Pick<AccessNodes, 'succeeded' | 'report'>;
-  readonly window: BlockWindow;
+  readonly window: Window;
   readonly sink: Pick<CollectionSink, 'onReceivedCollectionsForBlock'>;
   /** The highest height that the stream should have: for execution data the sealed head. `undefined` while unknown. */
   dueHeight(): number | undefined;
@@ -54,7 +54,7 @@ const NO_NODE_RETRY = { minMs: 25, maxMs: 1_000 };
 const REFUSED_MAX_MS = 2_000;
 /** Consecutive heights after which a stream counts as working: one that breaks after each height does not. */
 const HEIGHTS_BEFORE_CONFIRMED = 3;
-/** After this many streams in a row that delivered nothing for a due height, the node's call counts as failing. */
+/** After this many streams in a row that did not deliver a due height, the node's call counts as failing. */
 const FRUITLESS_STREAMS = 2;
 
 /** Size of one message, trie updates included: the bounds of the estimate used for admission. */
@@ -98,8 +98,6 @@ export class ExecutionDataIndexer {
   #noneInARow = 0;
   /** Verified messages of the current stream. */
   #verified = 0;
-  /** Consecutive streams of the same node that delivered nothing for the same height. */
-  #fruitless = { node: '', height: 0, count: 0 };
   #isRefused = false;
 
   constructor(options: ExecutionDataIndexerOptions, dependencies: ExecutionDataIndexerDependencies) {
@@ -130,15 +128,13 @@ export class ExecutionDataIndexer {
     await this.#goToNext(signal);
     const node = await this.#choose(signal);
     if (node === undefined) return;
-    const method = methodOf(this.#options.stream, node);
     state.node = node;
-    state.method = method;
+    state.method = methodOf(this.#options.stream, node);
     // Right after a failure, opening a stream is not a sign of life.
     if (this.#attempts.failures === 0) state.alive();
     this.#verified = 0;
-    const height = state.next;
     const end = await this.#follow(node, signal);
-    const pauseMs = this.#onStreamEnd(node, method, end, state.next === height);
+    const pauseMs = this.#onStreamEnd(node, end);
     if (pauseMs > 0) await this.#pause(pauseMs, end, signal);
   }
 
@@ -175,29 +171,19 @@ export class ExecutionDataIndexer {
    * Pauses before the next stream. Ends early when only one height failed and another source has delivered it since, or
    * when the node was unreachable and a new head shows that some node is reachable.
    */
-  async #pause(pauseMs: number, end: StreamEnd, signal: AbortSignal): Promise<void> {
+  async #pause(pauseMs: number, { reason }: StreamEnd, signal: AbortSignal): Promise<void> {
     const { clock, window } = this.#dependencies;
-    const startedMs = clock.monotonic();
+    const isOutage = reason === 'unavailable' || reason === 'deadline';
+    const beganAtMs = clock.monotonic();
     const head = window.target() ?? 0;
-    const isOutage = end.reason === 'unavailable' || end.reason === 'deadline';
-    const over = childOf(signal);
-    const timer = clock.setTimer(pauseMs, () => over.abort());
-    try {
-      for (;;) {
-        await window.changed(over.signal);
-        const elapsedMs = clock.monotonic() - startedMs;
-        const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.state.next);
-        const isBack = isOutage && (window.target() ?? 0) > head && elapsedMs >= WAKE_AFTER_MS;
-        if ((isPassed && elapsedMs >= this.#options.backoffMinMs) || isBack) break;
-      }
-    } catch (error) {
-      if (!isAbort(error) || signal.aborted) throw error;
-    } finally {
-      timer.cancel();
-      over.abort();
+    for (let ms = 0; ms < pauseMs; ms = clock.monotonic() - beganAtMs) {
+      const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.state.next);
+      const isBack = isOutage && (window.target() ?? 0) > head;
+      if ((isPassed && ms >= this.#options.backoffMinMs) || (isBack && ms >= WAKE_AFTER_MS)) break;
+      const over = childOf(signal);
+      const woken = [sleep(clock, Math.ceil(pauseMs - ms), over.signal), window.changed(over.signal)];
+      await Promise.race(woken).finally(() => over.abort());
     }
-    // A stream that failed at a height that is durable by now is reopened above it.
-    while (window.isIndexed(this.state.next)) this.state.next += 1;
   }
 
   /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */
@@ -205,6 +191,7 @@ export class ExecutionDataIndexer {
     const { window } = this.#dependencies;
     for (;;) {
       this.state.next = Math.max(this.state.next, window.latestIndexedHeight() + 1, LOWEST_HEIGHT);
+      while (window.isIndexed(this.state.next)) this.state.next += 1;
       if (this.state.next <= window.upperBound()) return;
       await window.changed(signal);
     }
@@ -221,41 +208,35 @@ export class ExecutionDataIndexer {
       open: (ended) => stream.open(node, state.next, { signal: ended }),
       clock,
       signal,
-    });
-    state.opened({
-      look: () => {
-        // The stream has been open for a whole check interval: the node has the feed.
-        if (state.now === 'unavailable') state.now = 'connecting';
-        return this.#behind() ?? this.#moved(node);
-      },
-      onFault: (fault) => reader.cancel(fault),
+      limitMs: state.opened(),
     });
     let justPaused = false;
-    // The first message takes as long as the stream to open, which says nothing of its pace.
-    let isOpen = false;
     try {
       for (;;) {
         justPaused = false;
         // Checked without yielding before the read: another stream may just have used up the budget.
         if (!this.#hasRoom()) {
           justPaused = true;
-          state.waiting(true);
+          const { now } = state;
+          state.now = 'waiting_window';
           do await window.changed(signal);
           while (!this.#hasRoom());
-          state.waiting(false);
+          state.now = now;
+          state.rested();
         }
-        const wasDue = state.pulling();
-        const readAtMs = clock.monotonic();
-        const read = await reader.read();
-        // The state reports silence.
-        if (read === 'silent' || read.done === true)
-          throw new StreamFault('ended', 'the node ended the stream');
-        state.pulled();
+        state.pulling();
+        let read = await reader.read();
+        while (read === 'silent') {
+          // The stream has been open for a while: the node has the feed.
+          if (state.now === 'unavailable') state.now = 'connecting';
+          const fault = state.silence() ?? state.slowness() ?? this.#behind() ?? this.#moved(node);
+          if (fault !== undefined) throw fault;
+          read = await reader.read();
+        }
+        if (read.done === true) throw new StreamFault('ended', 'the node ended the stream');
         const message = read.value;
-        await this.#take(message, node, signal);
-        if (wasDue && isOpen) state.took(clock.monotonic() - readAtMs);
-        isOpen = true;
-        const fault = this.#behind();
+        this.#take(message, node);
+        const fault = this.#behind() ?? state.slowness();
         if (fault !== undefined) throw fault;
         this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
         if (this.#turnBytes >= TURN_BYTES) {
@@ -285,46 +266,29 @@ export class ExecutionDataIndexer {
     return window.admits(height, this.#messageBytes.value ?? 0);
   }
 
-  async #take(message: BlockExecutionData, node: AccessNode, signal: AbortSignal): Promise<void> {
-    const { clock, metrics } = this.#dependencies;
+  #take(message: BlockExecutionData, node: AccessNode): void {
+    const { clock, metrics, sink, window } = this.#dependencies;
     const { height } = message;
     const receivedAtMs = clock.monotonic();
     if (height !== this.state.next) {
       throw new StreamFault('malformed', `expected height ${this.state.next}, got ${height}`);
     }
     this.#messageBytes.observe(message.byteLength);
-    const block = await this.#blockOf(height, signal);
+    const block = window.isIndexed(height) ? undefined : window.blockAt(height);
     if (block === undefined) metrics.executionDataSkipped.inc();
     else {
       try {
-        this.#deliver(block, message, receivedAtMs);
+        const collections = verifyBlockCollections(block, message, this.#verificationMemory);
+        const { source } = this.#options.stream;
+        const received = collections.map((collection) => ({ collection, source, receivedAtMs }));
+        // One without collections is complete already.
+        if (received.length > 0) sink.onReceivedCollectionsForBlock(height, received);
       } catch (error) {
         // Above the end of its spork a node may hold blocks that the next spork discarded: that is not a lie.
         throw (judgeStreamEnd(error) && this.#moved(node)) ?? error;
       }
     }
     this.#onMessage(node, block !== undefined, receivedAtMs);
-  }
-
-  /** The height's block; `undefined` once it is durable. Waits only while the block is being replaced. */
-  async #blockOf(height: number, signal: AbortSignal): Promise<FinalizedBlock | undefined> {
-    const { window } = this.#dependencies;
-    for (;;) {
-      if (window.isIndexed(height)) return undefined;
-      const block = window.blockAt(height);
-      if (block !== undefined) return block;
-      await window.changed(signal);
-    }
-  }
-
-  /** Also verifies a block without collections, but does not hand it in: it is complete already. */
-  #deliver(block: FinalizedBlock, message: BlockExecutionData, receivedAtMs: number): void {
-    const collections = verifyBlockCollections(block, message, this.#verificationMemory);
-    if (collections.length === 0) return;
-    this.#dependencies.sink.onReceivedCollectionsForBlock(
-      block.height,
-      collections.map((collection) => ({ collection, source: this.#options.stream.source, receivedAtMs })),
-    );
   }
 
   #behind(): StreamFault | undefined {
@@ -354,10 +318,12 @@ export class ExecutionDataIndexer {
     state.now = 'streaming';
   }
 
-  /** Blames the node, if it is to blame. `isFruitless`: nothing came. Returns the pause before the next stream. */
-  #onStreamEnd(node: AccessNode, opened: AccessMethod, end: StreamEnd, isFruitless: boolean): number {
-    const { clock, metrics, random, window } = this.#dependencies;
+  /** Blames the node, if it is to blame. Returns the pause before the next stream. */
+  #onStreamEnd(node: AccessNode, end: StreamEnd): number {
+    const { clock, logger, metrics, random, window } = this.#dependencies;
     const { backoffMinMs: minMs, backoffMaxMs, probeMs, stream } = this.#options;
+    const { words } = stream;
+    const { method: opened, next } = this.state;
     if (end.reason === 'unimplemented') {
       // The other call may be there, and is opened at once.
       const other = methodOf(stream, node);
@@ -366,41 +332,23 @@ export class ExecutionDataIndexer {
       return 0;
     }
     this.state.now = 'connecting';
-    const next = this.state.next;
     const method = end.method ?? opened;
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
-    this.state.ended(node, method, end);
+    const isWithheld = this.state.ended(node, method, end) >= FRUITLESS_STREAMS;
     const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
-    const fault = isLie ? 'lied' : (end.fault ?? this.#faultOf(node, end, isFruitless));
+    // Some endings are no faults by themselves (a refused start near the tip, data that does not match, no free stream). They are
+    // faults of the call when it keeps withholding a height that is due, so that the other call is tried.
+    const fault = isLie ? 'lied' : (end.fault ?? (isWithheld ? 'failing' : undefined));
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
     if (this.state.lacksUntilMs(node) > clock.monotonic()) return 0;
-    this.#warnOfRefusal(node, end);
+    // Told once, until a message arrives or a stream ends for another reason.
+    const isRefused = end.reason === 'rate_limited' || end.reason === 'unauthenticated';
+    if (isRefused && !this.#isRefused)
+      logger.warn({ node: node.name, error: end.said }, `${words.source} refused the ${words.stream}`);
+    this.#isRefused = isRefused;
     this.#attempts.failed(node);
     const isBusy = end.reason === 'rate_limited';
     const maxMs = isBusy ? Math.min(backoffMaxMs, Math.max(minMs, REFUSED_MAX_MS)) : backoffMaxMs;
     return this.#attempts.pauseMs({ minMs, maxMs }, random);
-  }
-
-  /** Once, until a message arrives or a stream ends for another reason. */
-  #warnOfRefusal(node: AccessNode, { reason, said }: StreamEnd): void {
-    const { source, stream } = this.#options.stream.words;
-    const isRefused = reason === 'rate_limited' || reason === 'unauthenticated';
-    if (isRefused && !this.#isRefused)
-      this.#dependencies.logger.warn({ node: node.name, error: said }, `${source} refused the ${stream}`);
-    this.#isRefused = isRefused;
-  }
-
-  /**
-   * Some endings are not faults by themselves (a refused start near the tip, data that does not match). They become
-   * faults of the call when it keeps withholding the same due height, so that the other call is tried. A refusal for lack
-   * of streams counts too: the other call may have free ones.
-   */
-  #faultOf(node: AccessNode, { kind }: StreamEnd, isFruitless: boolean): NodeFault | undefined {
-    const height = this.state.next;
-    const isSame = this.#fruitless.node === node.name && this.#fruitless.height === height;
-    const count = isFruitless ? (isSame ? this.#fruitless.count : 0) + 1 : 0;
-    this.#fruitless = { node: node.name, height, count };
-    const isDue = height <= (this.#dependencies.dueHeight() ?? -Infinity);
-    return isDue && count >= FRUITLESS_STREAMS && kind !== undefined ? 'failing' : undefined;
   }
 }

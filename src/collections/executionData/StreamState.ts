@@ -1,6 +1,6 @@
 import { NodeTroubles, SILENT_AFTER_MS, streamPace } from '../../access/index.js';
 import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.js';
-import { RunningAverage, type Timer } from '../../runtime/index.js';
+import { RunningAverage } from '../../runtime/index.js';
 import type { ExecutionDataForecast } from '../ports.js';
 import type { StreamWords } from './BodyStream.js';
 import type {
@@ -50,26 +50,13 @@ type Parts = Pick<
 > &
   Pick<ExecutionDataIndexerDependencies, 'window' | 'dueHeight' | 'clock'>;
 
-interface OpenStream {
-  readonly look: () => StreamFault | undefined;
-  readonly onFault: (fault: StreamFault) => void;
-  timer: Timer;
-  /** Since when the next message has been read for; `undefined` while we do not read. */
-  pullingSinceMs: number | undefined;
-  /** Since when it has been read for and due. */
-  dueSinceMs: number | undefined;
-  /** The message that was due when the stream was opened has not arrived. */
-  isOpening: boolean | undefined;
-  readonly pace: ReturnType<typeof streamPace>;
-}
-
 /**
  * The state of a stream: where it is, at which node, since when; whether it delivers what is due, not merely whether it is
  * open; what it will deliver by its last sign of life and its pace; and why the next height is missing: which nodes do not
  * have or offer it, and what the others answered. Bounded by the number of nodes.
  *
  * Heights up to the sealed or finalized head are due. A quiet chain is not a fault, nor is a stream that we do not read.
- * One timer; two comparisons per message. (A stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
+ * (A stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
  */
 export class StreamState implements ExecutionDataForecast {
   now: ExecutionDataState = 'off';
@@ -80,10 +67,14 @@ export class StreamState implements ExecutionDataForecast {
   method: AccessMethod;
   readonly #parts: Parts;
   readonly #words: StreamWords;
-  /** The state to return to when waiting ends. */
-  #resumed: ExecutionDataState = 'connecting';
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
-  #open: OpenStream | undefined;
+  /** Since when the next message has been read for; `undefined` while we do not read. */
+  #pullingSinceMs: number | undefined;
+  /** Since when it has been read for and due. */
+  #dueSinceMs: number | undefined;
+  /** Nothing has come of the stream that is open: whether something was due when it was opened. Then `false`. */
+  #isOpening: boolean | undefined;
+  #pace = streamPace();
   /** The silence after which a stream is abandoned: longer where messages take long, or one did not come in that time. */
   #silenceMs: number;
   /** The longest that a message was due before it came; what was long ago counts for less. */
@@ -105,17 +96,23 @@ export class StreamState implements ExecutionDataForecast {
     this.#failures = new NodeTroubles(parts);
   }
 
-  /** We do not read for a while: ground lost meanwhile is not the stream's fault. */
-  waiting(isWaiting: boolean): void {
-    if (isWaiting) this.#resumed = this.now;
-    this.now = isWaiting ? 'waiting_window' : this.#resumed;
-    if (isWaiting) return;
+  /** We have not read for a while: ground lost meanwhile is not the stream's fault. */
+  rested(): void {
     this.alive();
-    this.#open?.pace.rest();
+    this.#pace.rest();
   }
 
-  /** The next height arrived from this node. */
+  /** The next height arrived from this node, and was handed in. */
   came(node: AccessNode, atMs: number): void {
+    const { clock } = this.#parts;
+    const since = this.#pullingSinceMs;
+    // The first message takes as long as the stream to open, which says nothing of its pace.
+    if (since !== undefined && since === this.#dueSinceMs && this.#isOpening === false)
+      this.#heightMs.observe(clock.monotonic() - since);
+    this.#tookMs = Math.max(atMs - (this.#dueSinceMs ?? atMs), this.#tookMs * TOOK_FADES);
+    this.#bear(2 * this.#tookMs);
+    this.#pullingSinceMs = this.#dueSinceMs = undefined;
+    this.#isOpening = false;
     this.#lastMessage = { height: this.next, atMs };
     this.next += 1;
     this.alive();
@@ -129,56 +126,23 @@ export class StreamState implements ExecutionDataForecast {
     this.#aliveAtMs = this.#parts.clock.monotonic();
   }
 
-  /** A stream is opened, and watched until it is closed. `look` is called at every check, and may return a fault of its own. */
-  opened(parts: Pick<OpenStream, 'look' | 'onFault'>): void {
-    const lookMs = Math.ceil(Math.min(OPENING_SILENCE_MS, this.#parts.silenceMs) / LOOKS_PER_SILENCE);
-    const lookLater = (): Timer => this.#parts.clock.setTimer(lookMs, look);
-    const look = (): void => {
-      open.timer = lookLater();
-      const fault = this.#silence(open) ?? this.#slowness(open) ?? open.look();
-      if (fault !== undefined) open.onFault(fault);
-    };
-    const open: OpenStream = {
-      ...parts,
-      timer: lookLater(),
-      pullingSinceMs: undefined,
-      dueSinceMs: undefined,
-      isOpening: undefined,
-      pace: streamPace(),
-    };
-    this.#open = open;
+  /** A stream is opened. Returns for how many milliseconds to read before it is looked at. */
+  opened(): number {
+    this.#isOpening = undefined;
+    this.#pace = streamPace();
+    return Math.ceil(Math.min(OPENING_SILENCE_MS, this.#parts.silenceMs) / LOOKS_PER_SILENCE);
   }
 
   closed(): void {
-    this.#open?.timer.cancel();
-    this.#open = undefined;
-    this.#aliveAtMs = undefined;
+    this.#pullingSinceMs = this.#dueSinceMs = this.#aliveAtMs = undefined;
   }
 
-  /** A read begins. True when the next height is due. */
-  pulling(): boolean {
+  /** The next message is read for. */
+  pulling(): void {
     const isDue = this.#isDue();
-    if (this.#open === undefined) return isDue;
-    const nowMs = this.#parts.clock.monotonic();
-    this.#open.pullingSinceMs = nowMs;
-    this.#open.dueSinceMs = isDue ? nowMs : undefined;
-    this.#open.isOpening ??= isDue;
-    return isDue;
-  }
-
-  /** A message came. */
-  pulled(): void {
-    if (this.#open === undefined) return;
-    const nowMs = this.#parts.clock.monotonic();
-    this.#tookMs = Math.max(nowMs - (this.#open.dueSinceMs ?? nowMs), this.#tookMs * TOOK_FADES);
-    this.#bear(2 * this.#tookMs);
-    this.#open.pullingSinceMs = this.#open.dueSinceMs = undefined;
-    this.#open.isOpening = false;
-  }
-
-  /** One height, due when it was requested, took this long until it was handed in. */
-  took(durationMs: number): void {
-    this.#heightMs.observe(durationMs);
+    this.#pullingSinceMs = this.#parts.clock.monotonic();
+    this.#dueSinceMs = isDue ? this.#pullingSinceMs : undefined;
+    this.#isOpening ??= isDue;
   }
 
   /** A stream that we pause does not go stale. */
@@ -205,7 +169,8 @@ export class StreamState implements ExecutionDataForecast {
     this.#lack(node, Infinity, `${node.name} does not offer ${this.#words.data}: ${words}`, forMs);
   }
 
-  ended(node: AccessNode, method: AccessMethod, end: StreamEnd): void {
+  /** Returns how many streams of this node have failed in a row to give the next height, if that is due. */
+  ended(node: AccessNode, method: AccessMethod, end: StreamEnd): number {
     if (this.next !== this.#failedAt) this.#failures.clear();
     else if (end.reason === 'absent' || end.reason === 'silent') this.#bear(2 * this.#silenceMs);
     this.#failedAt = this.next;
@@ -213,10 +178,13 @@ export class StreamState implements ExecutionDataForecast {
     if (end.prunedBelow !== undefined && end.prunedBelow > this.next) {
       const said = `${node.name} has no ${this.#words.data} below ${end.prunedBelow}`;
       this.#lack(node, end.prunedBelow, said, PRUNED_MS);
-      return;
+      return 0;
     }
+    if (end.kind === undefined) return 0;
     const said = end.said.includes(node.name) ? end.said : `${method} at ${node.name}: ${end.said}`;
-    if (end.kind !== undefined) this.#failures.note(node.name, method, end.kind, said);
+    this.#failures.note(node.name, method, end.kind, said);
+    const failed = this.#failures.all().find((trouble) => trouble.node === node.name);
+    return this.#isDue() ? (failed?.count ?? 0) : 0;
   }
 
   /** There is nobody to ask; `why`, if known. */
@@ -228,9 +196,7 @@ export class StreamState implements ExecutionDataForecast {
   }
 
   status() {
-    const nowMs = this.#parts.clock.monotonic();
     const message = this.#lastMessage;
-    const earlySinceMs = this.#isDue() ? undefined : this.#open?.pullingSinceMs;
     return {
       state: this.now,
       node: this.node?.name,
@@ -238,9 +204,7 @@ export class StreamState implements ExecutionDataForecast {
       /** The height of the last message; `undefined` before the first. */
       lastHeight: message?.height,
       /** Time since the last message of any stream. */
-      lastMessageAgeMs: message && nowMs - message.atMs,
-      /** How long it has waited for the next height to be due; `undefined` when not waiting. */
-      earlyMs: earlySinceMs === undefined ? undefined : nowMs - earlySinceMs,
+      lastMessageAgeMs: message && this.#parts.clock.monotonic() - message.atMs,
     };
   }
 
@@ -254,7 +218,7 @@ export class StreamState implements ExecutionDataForecast {
     );
     if (this.#failedAt === missing) troubles.push(...this.#failures.all());
     const node = this.node?.name;
-    const sinceMs = this.#open?.dueSinceMs;
+    const sinceMs = this.#dueSinceMs;
     const isSilent = sinceMs !== undefined && (this.lateMs() ?? 0) >= SILENT_AFTER_MS;
     if (isSilent && node !== undefined && !troubles.some((trouble) => trouble.node === node)) {
       const said = `${method} at ${node}: nothing yet for height ${missing}, which is ${this.#words.due}`;
@@ -265,7 +229,7 @@ export class StreamState implements ExecutionDataForecast {
 
   /** How much longer the next message has been due than it may take on this line; `undefined` while none is due that is read for. */
   lateMs(): number | undefined {
-    const sinceMs = this.#isDue() ? this.#open?.dueSinceMs : undefined;
+    const sinceMs = this.#isDue() ? this.#dueSinceMs : undefined;
     if (sinceMs === undefined) return undefined;
     return this.#parts.clock.monotonic() - sinceMs - 2 * this.#tookMs;
   }
@@ -278,7 +242,8 @@ export class StreamState implements ExecutionDataForecast {
     const lacks = [...this.#lacks.values()].filter(({ below }) => missing < below && below < Infinity);
     if (lacks.length > 0) return lacks.map(({ said }) => said).join(', ');
     if (this.#sentence !== undefined) return this.#sentence;
-    const earlyMs = this.status().earlyMs ?? 0;
+    const nowMs = this.#parts.clock.monotonic();
+    const earlyMs = this.#isDue() ? 0 : nowMs - (this.#pullingSinceMs ?? nowMs);
     if (earlyMs >= HEAD_STILL_MS) {
       const dueHeight = this.#parts.dueHeight();
       const head = `the ${due} head`;
@@ -292,27 +257,23 @@ export class StreamState implements ExecutionDataForecast {
     return (this.#parts.dueHeight() ?? -Infinity) >= this.next;
   }
 
-  #silence(open: OpenStream): StreamFault | undefined {
-    if (open.pullingSinceMs === undefined || !this.#isDue()) {
-      open.dueSinceMs = undefined;
-      return undefined;
-    }
+  /** Call it while a message is read for that does not come. */
+  silence(): StreamFault | undefined {
     const nowMs = this.#parts.clock.monotonic();
-    open.dueSinceMs ??= nowMs;
+    this.#dueSinceMs = this.#isDue() ? (this.#dueSinceMs ?? nowMs) : undefined;
     const { due } = this.#words;
-    const isOpening = open.isOpening === true;
+    const isOpening = this.#isOpening === true;
     const isBrief = isOpening && this.#silenceMs === this.#parts.silenceMs;
     const limitMs = isBrief ? Math.min(OPENING_SILENCE_MS, this.#silenceMs) : this.#silenceMs;
-    if (nowMs - open.dueSinceMs < limitMs) return undefined;
+    if (nowMs - (this.#dueSinceMs ?? nowMs) < limitMs) return undefined;
     const said = `nothing came within ${Math.round(limitMs / 1_000)} s, although the height is ${due}`;
     return new StreamFault(isOpening ? 'absent' : 'silent', said);
   }
 
-  #slowness({ pace, pullingSinceMs }: OpenStream): StreamFault | undefined {
+  /** Call it at each message as well. */
+  slowness(): StreamFault | undefined {
     const { clock, dueHeight } = this.#parts;
-    // What we do not read is not due.
-    const due = pullingSinceMs === undefined ? -1 : (dueHeight() ?? -1);
-    const said = pace.fault(this.next, due, clock.monotonic());
+    const said = this.#pace.fault(this.next, dueHeight() ?? -1, clock.monotonic());
     return said === undefined ? undefined : new StreamFault('lagging', said);
   }
 

@@ -5,21 +5,11 @@ import type { ReceivedCollection, Source } from '../ports.js';
 import type { WantedCollection } from './WantedCollection.js';
 
 /**
- * The state of a height. `linked`: its block is known, and links. `collecting`: handed out, lacks collections.
- * `complete`: has all of them. `committing`: in the batch that is being written. `durable`: on disk, perhaps above the
- * watermark.
+ * The states of a height, in their order; it may skip some. `linked`: its block is known, and links. `collecting`: handed
+ * out, lacks collections. `complete`: has all of them. `durable`: on disk, perhaps above the watermark.
  */
-export type HeightStatus = 'linked' | 'collecting' | 'complete' | 'committing' | 'durable';
-
-const NEXT_STATUSES: Readonly<Record<HeightStatus, readonly HeightStatus[]>> = {
-  // An earlier process may have made it durable; a block may come with its collections, or have none.
-  linked: ['collecting', 'complete', 'durable'],
-  collecting: ['complete'],
-  // It may turn out to be durable when its commit begins.
-  complete: ['committing', 'durable'],
-  committing: ['durable'],
-  durable: [],
-};
+const STATUSES = ['linked', 'collecting', 'complete', 'durable'] as const;
+export type HeightStatus = (typeof STATUSES)[number];
 
 /** Which source gave the last missing collection of a height; `none` for a block without collections. */
 type CompletionSource = Source | 'none';
@@ -34,14 +24,14 @@ export interface HeightRequests {
 }
 
 /**
- * Everything known about one height of the window, from the moment its block links until the watermark has passed it.
- * Only `moveTo` changes the status. Each part of the line writes its own fields: the queue what is missing and
- * received, the requester `requests`, the indexer `commit`.
+ * Everything known about one block of the window, from the moment it links until the watermark has passed its height, or
+ * another block has taken its place. Only `moveTo` changes the status. Each part of the line writes its own fields: the queue
+ * what is missing and received, the requester `requests`, the indexer `commit`.
  */
 export class HeightRecord implements BlockJob<FinalizedBlock> {
   readonly height: number;
+  readonly block: FinalizedBlock;
   #status: HeightStatus = 'linked';
-  #block: FinalizedBlock;
   /** Who gave the block; `undefined` if nobody is held responsible. */
   blockSource: BlockSource | undefined;
   /** Monotonic milliseconds at which the height was handed out; unchanged when the block is replaced. */
@@ -65,7 +55,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   constructor(block: FinalizedBlock, blockSource?: BlockSource) {
     this.blockSource = blockSource;
     this.height = block.height;
-    this.#block = block;
+    this.block = block;
   }
 
   get id(): string {
@@ -76,10 +66,6 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
     return this.#status;
   }
 
-  get block(): FinalizedBlock {
-    return this.#block;
-  }
-
   /** Handed out, and not durable. */
   get isInHand(): boolean {
     return this.#status !== 'linked' && this.#status !== 'durable';
@@ -87,29 +73,17 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
 
   /** The only place where a status changes; called by `Window.move`, which counts. */
   moveTo(status: HeightStatus): void {
-    if (!NEXT_STATUSES[this.#status].includes(status))
+    if (STATUSES.indexOf(status) <= STATUSES.indexOf(this.#status))
       throw new Error(`height ${this.height} went from ${this.#status} to ${status}`);
     if (this.missingCount > 0 !== (status === 'collecting'))
       throw new Error(`height ${this.height} went to ${status}, and lacks ${this.missingCount} collections`);
     this.#status = status;
   }
 
-  /** An incomplete block may be replaced: nothing has been done with it that cannot be undone. */
-  get mayBeReplaced(): boolean {
-    return this.#status === 'linked' || this.#status === 'collecting';
-  }
-
-  replaceBlock(block: FinalizedBlock, blockSource: BlockSource | undefined): void {
-    if (!this.mayBeReplaced || block.height !== this.height)
-      throw new Error(`height ${this.height} is ${this.#status}: its block stays`);
-    this.#block = block;
-    this.blockSource = blockSource;
-  }
-
   /** All collections in guarantee order, repeated ids repeated. Throws while one is missing. */
   collections(): VerifiedCollection[] {
     if (this.missingCount > 0) throw new Error(`height ${this.height} still lacks collections`);
-    return this.#block.collectionIds.map((id) => {
+    return this.block.collectionIds.map((id) => {
       const received = this.received.get(id);
       if (received === undefined) throw new Error(`complete height ${this.height} lacks ${id}`);
       return received.collection;

@@ -5,16 +5,6 @@ import type { HeightRecord } from './HeightRecord.js';
 import { WantedCollection } from './WantedCollection.js';
 import type { Window } from './Window.js';
 
-interface Receipt {
-  /** `duplicate`: received or indexed before. `unsolicited`: no height of the window ever wanted it. */
-  readonly decision: 'taken' | 'duplicate' | 'unsolicited';
-  /** The heights that it completed, ascending. */
-  readonly completed: readonly HeightRecord[];
-}
-
-const DUPLICATE: Receipt = { decision: 'duplicate', completed: [] };
-const UNSOLICITED: Receipt = { decision: 'unsolicited', completed: [] };
-
 /**
  * MCQ: which heights lack which collections, what has arrived for them, and which heights want an id. It is the view of
  * the window by collections, and the only index by id. Pure state: it never indexes, and never calls back
@@ -22,17 +12,13 @@ const UNSOLICITED: Receipt = { decision: 'unsolicited', completed: [] };
  *
  * A height is in hand from `enqueueMissingCollections` until `onIndexedForBlock`, complete or not. Bounds: at most
  * K incomplete heights and twice as many in hand, because a batch may move the window before its durable
- * heights have left. The ids of the last K durable heights with collections are kept to tell a late delivery
- * from an unsolicited one.
+ * heights have left.
  */
 export class MissingCollectionQueue {
   readonly #window: Window;
   /** Every id that a height lacks, or that the requester has not released yet. */
   readonly #wanted = new Map<Identifier, WantedCollection>();
   #missingCollections = 0;
-  /** Ring buffer with the ids of the heights that became durable last. */
-  readonly #indexedIds: (readonly Identifier[])[] = [];
-  #nextIndexedIds = 0;
 
   constructor(window: Window) {
     this.#window = window;
@@ -113,80 +99,52 @@ export class MissingCollectionQueue {
   }
 
   /**
-   * Replaces the block of an incomplete height; keeps received collections that are still wanted. Returns `undefined`,
-   * and changes nothing, when the height is unknown or complete.
+   * Replaces the block of a height that lacks collections: it begins anew, as the same job. Returns `undefined`, and changes
+   * nothing, for any other height.
    */
   replaceBlock(block: FinalizedBlock, blockSource?: BlockSource): HeightRecord | undefined {
-    const record = this.#window.at(block.height);
-    if (record?.mayBeReplaced !== true) return undefined;
-    if (record.status === 'linked') {
-      record.replaceBlock(block, blockSource);
-      return record;
-    }
-    for (const id of record.block.collectionIds) this.#remove(id, record);
-    const carried = record.received;
-    this.#window.count(record, -record.bytes);
-    record.replaceBlock(block, blockSource);
-    this.#register(record, carried);
-    if (record.missingCount === 0) this.#window.move(record, 'complete');
-    return record;
+    const held = this.get(block.height);
+    if (held?.status !== 'collecting') return undefined;
+    for (const id of held.block.collectionIds) this.#remove(id, held);
+    this.#window.drop(held);
+    // Calls that are under way go on.
+    this.#window.link(block, blockSource).requests = held.requests;
+    return this.enqueueMissingCollections(block, held.queuedAtMs, held.done);
   }
 
-  /** One collection by id, for every height that lacks it. */
-  onReceivedCollection(received: ReceivedCollection): Receipt {
-    const { id } = received.collection;
-    const wanted = this.#wanted.get(id);
-    if (wanted?.isWanted !== true) return this.#knows(id) ? DUPLICATE : UNSOLICITED;
+  /** One collection by id, for every height that lacks it. Returns those that it completed; `undefined`: none lacks it. */
+  onReceivedCollection(received: ReceivedCollection): readonly HeightRecord[] | undefined {
+    const wanted = this.#wanted.get(received.collection.id);
+    if (wanted?.isWanted !== true) return undefined;
     const takers = wanted.heights.splice(0);
     for (const record of takers) this.#take(record, received);
     this.#missingCollections -= 1;
     this.#dropIfIdle(wanted);
-    return { decision: 'taken', completed: takers.filter(({ missingCount }) => missingCount === 0) };
+    return takers.filter(({ missingCount }) => missingCount === 0);
   }
 
   /**
    * All collections of one block, in guarantee order, for this height alone: other heights keep wanting the ids that
-   * they lack. Returns those that were still missing. The caller has compared the ids.
+   * they lack. Returns how many were still missing. The caller has compared the ids.
    */
-  onReceivedCollectionsForBlock(
-    height: number,
-    collections: readonly ReceivedCollection[],
-  ): ReceivedCollection[] {
+  onReceivedCollectionsForBlock(height: number, collections: readonly ReceivedCollection[]): number {
     const record = this.get(height);
-    if (record === undefined || record.missingCount === 0) return [];
-    const taken: ReceivedCollection[] = [];
-    for (const received of collections) {
-      if (!this.#remove(received.collection.id, record)) continue;
-      this.#take(record, received);
-      taken.push(received);
-    }
-    return taken;
+    if (record === undefined) return 0;
+    const taken = collections.filter(({ collection: { id } }) => this.#remove(id, record));
+    for (const received of taken) this.#take(record, received);
+    return taken.length;
   }
 
-  /** The height is durable: drops everything kept for it. Throws if it is incomplete, which is a bug. */
+  /** The height is durable: drops everything kept for it. Throws if it was not complete, which is a bug. */
   onIndexedForBlock(record: HeightRecord): void {
-    const { height, missingCount, status } = record;
-    if (status === 'linked' || missingCount !== 0)
+    const { height, isInHand, status } = record;
+    if (status === 'linked' || status === 'collecting')
       throw new Error(`height ${height} was indexed before it was complete`);
-    if (record.isInHand) this.#window.move(record, 'durable');
-    const { collectionIds } = record.block;
-    if (collectionIds.length === 0) return;
-    this.#indexedIds[this.#nextIndexedIds] = collectionIds;
-    this.#nextIndexedIds = (this.#nextIndexedIds + 1) % this.#window.heights;
+    if (isInHand) this.#window.move(record, 'durable');
   }
 
-  /** Registers the ids of a record's block that are not in `carried`. */
-  #register(record: HeightRecord, carried?: ReadonlyMap<Identifier, ReceivedCollection>): void {
-    const { collectionIds } = record.block;
-    record.received = new Map();
-    record.missingCount = 0;
-    if (collectionIds.length === 0) record.source = 'none';
-    for (const id of collectionIds) {
-      const received = carried?.get(id);
-      if (received !== undefined) {
-        this.#keep(record, received);
-        continue;
-      }
+  #register(record: HeightRecord): void {
+    for (const id of record.block.collectionIds) {
       let wanted = this.#wanted.get(id);
       if (wanted === undefined) {
         wanted = new WantedCollection(id);
@@ -199,15 +157,10 @@ export class MissingCollectionQueue {
     }
   }
 
-  #keep(record: HeightRecord, received: ReceivedCollection): void {
+  #take(record: HeightRecord, received: ReceivedCollection): void {
     const { id, encoded } = received.collection;
-    if (record.received.has(id)) return;
     record.received.set(id, received);
     this.#window.count(record, encoded.byteLength);
-  }
-
-  #take(record: HeightRecord, received: ReceivedCollection): void {
-    this.#keep(record, received);
     record.missingCount -= 1;
     record.source = received.source;
     if (record.missingCount === 0) this.#window.move(record, 'complete');
@@ -225,12 +178,5 @@ export class MissingCollectionQueue {
 
   #dropIfIdle(wanted: WantedCollection): void {
     if (!wanted.isWanted && !wanted.isAskedFor) this.#wanted.delete(wanted.id);
-  }
-
-  /** Not on the hot path: late answers are rare, so there is no index for them. */
-  #knows(id: Identifier): boolean {
-    for (const { block, isInHand } of this.#window.all())
-      if (isInHand && block.collectionIds.includes(id)) return true;
-    return this.#indexedIds.some((ids) => ids.includes(id));
   }
 }

@@ -46,12 +46,8 @@ export class Window {
   #inHand = 0;
   #collecting = 0;
   #bytesInHand = 0;
-  /** No height in hand is below it. */
-  #lowestInHand = 0;
   /** No height that lacks a collection is below it. */
   #lowestCollecting = 0;
-  /** Records at or below it have been dropped. */
-  #passed: number;
 
   constructor(options: WindowOptions, dependencies: WindowDependencies) {
     if (!Number.isSafeInteger(options.heights) || options.heights < 1)
@@ -60,7 +56,6 @@ export class Window {
     this.limitBytes = options.limitBytes;
     this.stopHeight = options.stopHeight;
     this.#dependencies = dependencies;
-    this.#passed = this.latestIndexedHeight();
   }
 
   /** The watermark: everything up to it is durable. */
@@ -158,12 +153,6 @@ export class Window {
     return this.#records.values();
   }
 
-  lowestInHand(): HeightRecord | undefined {
-    if (this.#inHand === 0) return undefined;
-    while (this.#records.get(this.#lowestInHand)?.isInHand !== true) this.#lowestInHand += 1;
-    return this.#records.get(this.#lowestInHand);
-  }
-
   lowestCollecting(): HeightRecord | undefined {
     if (this.#collecting === 0) return undefined;
     while (this.#records.get(this.#lowestCollecting)?.status !== 'collecting') this.#lowestCollecting += 1;
@@ -183,19 +172,19 @@ export class Window {
   }
 
   /**
-   * True when a height's bytes may be taken now. The lowest incomplete height, which holds up the watermark, is always
-   * admitted: refusing it would prevent the commit that frees the budget. No other height is admitted beyond the limit: if
-   * the lowest one is complete, its commit is under way and frees the budget. Received bytes always count, even beyond it.
+   * True when a height's bytes may be taken now. The one above the watermark, which holds it up, is always admitted while it
+   * lacks something: refusing it would prevent the commit that frees the budget. No other height is admitted beyond the
+   * limit: if that one is complete, its commit is under way and frees the budget. Received bytes always count, even beyond it.
    */
   admits(height: number, bytes: number): boolean {
     if (this.#bytesInHand + bytes <= this.limitBytes) return true;
-    const lowest = this.lowestInHand();
-    return lowest?.status === 'collecting' && height <= lowest.height;
+    const lowest = this.latestIndexedHeight() + 1;
+    return height <= lowest && this.#records.get(lowest)?.status === 'collecting';
   }
 
   /**
    * Adds a record for a block that links, or returns the existing one. If that holds another block, it was already handed
-   * out, and the caller must replace it.
+   * out, and the caller must see to it that this one takes its place.
    */
   link(block: FinalizedBlock, blockSource?: BlockSource): HeightRecord {
     let record = this.#records.get(block.height);
@@ -211,14 +200,21 @@ export class Window {
     if (this.#records.get(height)?.status === 'linked') this.#records.delete(height);
   }
 
+  /** Forgets a block that lacks collections, and what came of them: another takes its place. */
+  drop({ bytes, height }: HeightRecord): void {
+    this.#records.delete(height);
+    this.#collecting -= 1;
+    this.#inHand -= 1;
+    this.#bytesInHand -= bytes;
+  }
+
   /** Forgets every record: the line that worked on them has ended. */
   clear(): void {
     this.#records.clear();
     this.#inHand = this.#collecting = this.#bytesInHand = 0;
-    this.#passed = this.latestIndexedHeight();
   }
 
-  /** Adds received bytes to the height; negative when some are released. */
+  /** Adds received bytes to the height; negative when they are released. */
   count(record: HeightRecord, bytes: number): void {
     record.bytes += bytes;
     this.#bytesInHand += bytes;
@@ -233,12 +229,8 @@ export class Window {
       this.#lowestCollecting = this.#collecting === 0 ? height : Math.min(this.#lowestCollecting, height);
       this.#collecting += 1;
     }
-    if (record.isInHand && !wasInHand) {
-      this.#lowestInHand = this.#inHand === 0 ? height : Math.min(this.#lowestInHand, height);
-      this.#inHand += 1;
-    }
+    this.#inHand += Number(record.isInHand) - Number(wasInHand);
     if (status !== 'durable') return;
-    if (wasInHand) this.#inHand -= 1;
     this.count(record, -record.bytes);
     record.received = new Map();
     record.commit = undefined;
@@ -248,29 +240,7 @@ export class Window {
   /** Drops what the watermark has passed. Heights in hand are dropped once they learn that they are durable. */
   #prune(): void {
     const watermark = this.latestIndexedHeight();
-    const count = watermark - this.#passed;
-    if (count <= 0) return;
-    const isFew = count <= this.#records.size;
-    const heights = isFew
-      ? Array.from({ length: count }, (_, above) => watermark - above)
-      : [...this.#records.keys()];
-    this.#passed = watermark;
-    for (const height of heights) {
-      const record = this.#records.get(height);
-      if (record !== undefined && height <= watermark && !record.isInHand) this.#records.delete(height);
-    }
+    for (const [height, { isInHand }] of this.#records)
+      if (height <= watermark && !isInHand) this.#records.delete(height);
   }
 }
-
-/** What the sources need to know about the window. */
-export type BlockWindow = Pick<
-  Window,
-  | 'latestIndexedHeight'
-  | 'upperBound'
-  | 'target'
-  | 'blockAt'
-  | 'isIndexed'
-  | 'isCertain'
-  | 'admits'
-  | 'changed'
->;

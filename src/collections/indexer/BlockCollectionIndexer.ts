@@ -5,7 +5,6 @@ import type { Clock } from '../../runtime/index.js';
 import { CommitQueue } from '../../storage/index.js';
 import type { BlockHead, CommitQueueOptions, RangeStore } from '../../storage/index.js';
 import type { SporkRecord, WriteRoom } from '../../storage/index.js';
-import type { HeightRecord, HeightStatus } from '../heights/HeightRecord.js';
 import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { Window } from '../heights/Window.js';
 
@@ -44,11 +43,11 @@ export class BlockCollectionIndexer {
       clock,
       room,
       lateSpork: () => this.#lateSpork(),
-      onBegun: ({ blocks }) => {
-        for (const { block } of blocks) this.#move(block.height, 'committing');
-      },
       onDurable: ({ blocks, bytes }, durationMs) => {
-        for (const { block } of blocks) this.#move(block.height, 'durable');
+        for (const { block } of blocks) {
+          const record = window.at(block.height);
+          if (record?.isInHand === true) window.move(record, 'durable');
+        }
         window.moved();
         metrics.commitDuration.observe(durationMs / 1000);
         metrics.commitHeights.observe(blocks.length);
@@ -85,8 +84,7 @@ export class BlockCollectionIndexer {
     if (defect !== undefined) return Promise.reject(new Error(defect));
 
     const record = before ?? this.#deps.window.link(block);
-    if (record.status === 'linked') this.#deps.window.move(record, 'complete');
-    record.commit = this.#write(record, collections);
+    record.commit = this.#queue.write({ block, collections, spork: this.#newSporkAt(block) });
     return record.commit;
   }
 
@@ -121,19 +119,6 @@ export class BlockCollectionIndexer {
     const latestIndexedHeight = this.#deps.store.latestIndexedHeight();
     const spork = await this.#lateSpork();
     if (spork !== undefined) await this.#deps.store.commit({ blocks: [], latestIndexedHeight, spork });
-  }
-
-  async #write(record: HeightRecord, collections: readonly VerifiedCollection[]): Promise<boolean> {
-    const { block } = record;
-    const written = await this.#queue.write({ block, collections, spork: this.#newSporkAt(block) });
-    if (!written) this.#deps.window.move(record, 'durable');
-    return written;
-  }
-
-  #move(height: number, status: HeightStatus): void {
-    const record = this.#deps.window.at(height);
-    if (record === undefined) throw new Error(`height ${height} is being written, and has no record`);
-    this.#deps.window.move(record, status);
   }
 
   /** Checks again, after the job processor, that these are all of the block's collections, in its order. */

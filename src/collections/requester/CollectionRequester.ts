@@ -13,7 +13,7 @@ import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../po
 import { RequestOrder } from './RequestOrder.js';
 import { faultIn, FaultReporter } from '../FaultReporter.js';
 import type { RequestTrail, WantedCollection } from '../heights/WantedCollection.js';
-import type { BlockWindow } from '../heights/Window.js';
+import type { Window } from '../heights/Window.js';
 
 export interface CollectionRequesterOptions {
   /** Calls under way at once, per access node (`requester.concurrency`). */
@@ -39,7 +39,7 @@ export interface CollectionRequesterDependencies {
   readonly nodes: Pick<AccessNodes, 'forHeight' | 'succeeded' | 'report'>;
   /** Takes the collection into `mcq`. */
   readonly sink: Pick<CollectionSink, 'onCollection'>;
-  readonly window: Pick<BlockWindow, 'admits' | 'changed' | 'target'>;
+  readonly window: Pick<Window, 'admits' | 'changed' | 'target'>;
   /** Absent when execution data is not followed. */
   readonly forecast?: ExecutionDataForecast | undefined;
   /** Shared by the requesters of all ranges: history uses the slots that the live range leaves. Default: its own. */
@@ -222,13 +222,13 @@ export class CollectionRequester {
   #sendAll(): void {
     this.#order.lookAgainIn(Infinity);
     for (;;) {
-      const record = this.#order.next();
-      const wanted = record && this.#order.nextAt(record);
-      if (record === undefined || wanted === undefined) {
+      const next = this.#order.next();
+      if (next === undefined) {
         // Everything that may be requested has been: from now on the pace depends on demand, not on the nodes.
         this.#answeredAtMs = undefined;
         break;
       }
+      const { record, wanted } = next;
       const { height } = record;
       if (this.#isHeldBack(record)) continue;
       // With the bytes that the calls under way will bring: the window only counts what has arrived.

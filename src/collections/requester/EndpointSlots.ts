@@ -12,7 +12,7 @@ const LIVE_RESERVE_SHARE = 1 / 4;
 
 /**
  * Counts the calls under way at each endpoint: those of the live range, and of all ranges of history together. History
- * gets the slots that the live range leaves: while the live range waits for a slot, history takes none. An endpoint that answers
+ * gets the slots that the live range leaves: one that became free is offered to the live range first. An endpoint that answers
  * none of its calls in time gets fewer at once: large collections over a slow line would all be late, each time. Holds five
  * numbers per endpoint.
  */
@@ -22,9 +22,8 @@ export class EndpointSlots {
   readonly #taken = new Map<string, Record<SlotUse, number>>();
   /** How many calls at once each endpoint has shown to answer, and when it answered last. */
   readonly #paces = new Map<string, { readonly most: number; readonly answeredAtMs: number }>();
-  /** Endpoints whose slots were all taken when the live range wanted one. */
-  readonly #liveWaits = new Set<string>();
   readonly #listeners = { live: new Set<() => void>(), history: new Set<() => void>() };
+  /** Slots became free, and nobody has been told yet: until then history takes none. */
   #isTelling = false;
 
   /**
@@ -40,6 +39,7 @@ export class EndpointSlots {
   }
 
   isFree(endpoint: string, use: SlotUse): boolean {
+    if (use === 'history' && this.#isTelling) return false;
     const taken = this.#taken.get(endpoint);
     if (taken === undefined) return true;
     const all = taken.lowest + taken.other + taken.history;
@@ -47,13 +47,11 @@ export class EndpointSlots {
     if (use === 'history') {
       const limit = Math.max(1, most - Math.ceil(most * LIVE_RESERVE_SHARE));
       const share = Math.max(1, Math.floor(limit * this.#historyShare()));
-      return all < limit && taken.history < share && !this.#liveWaits.has(endpoint);
+      return all < limit && taken.history < share;
     }
     // With a single slot per endpoint, every use shares it.
     const limitForOthers = Math.max(1, most - LOWEST_HEIGHT_RESERVE);
-    const isFree = all < most && (use === 'lowest' || taken.other < limitForOthers);
-    if (!isFree && taken.history > 0) this.#liveWaits.add(endpoint);
-    return isFree;
+    return all < most && (use === 'lowest' || taken.other < limitForOthers);
   }
 
   get inUse(): number {
@@ -102,11 +100,7 @@ export class EndpointSlots {
   onFreed(range: 'live' | 'history', callback: () => void): () => void {
     const listeners = this.#listeners[range];
     listeners.add(callback);
-    return () => {
-      listeners.delete(callback);
-      // It may have been waiting.
-      this.#tell();
-    };
+    return () => void listeners.delete(callback);
   }
 
   /** History may take more than before. */
@@ -117,12 +111,10 @@ export class EndpointSlots {
   /** Without history nobody needs to be notified: the range that releases a slot knows. */
   #tell(): void {
     const { live, history } = this.#listeners;
-    if (history.size === 0) this.#liveWaits.clear();
     if (this.#isTelling || history.size === 0) return;
     this.#isTelling = true;
     queueMicrotask(() => {
       this.#isTelling = false;
-      this.#liveWaits.clear();
       for (const callback of [...live, ...history]) callback();
     });
   }

@@ -73,18 +73,14 @@ export class RequestOrder {
     return (missingCollections / incompleteHeights) * through;
   }
 
-  /** The lowest height that may request now. */
-  next(): HeightRecord | undefined {
+  /** The lowest height that may request now, and the next id to request for it, oldest first. */
+  next(): { readonly record: HeightRecord; readonly wanted: WantedCollection } | undefined {
     for (; this.#lowest <= this.#highest; this.#lowest += 1) {
       const record = this.#parts.mcq.get(this.#lowest);
-      if (record !== undefined && this.#mayAsk(record)) return record;
+      if (record === undefined || !this.#mayAsk(record)) continue;
+      for (const wanted of requestsOf(record).askable) return { record, wanted };
     }
     return undefined;
-  }
-
-  /** The next id to request for this height, oldest first. */
-  nextAt({ requests }: HeightRecord): WantedCollection | undefined {
-    return requests?.askable.values().next().value;
   }
 
   /** The collections that the height lacks may be requested from now on. */

@@ -113,6 +113,18 @@ it('are halved where no call is answered in time, down to two, and grow with eac
   expect(free()).toBe(8);
 });
 
+it('go to the live range first where there is a single one', async () => {
+  const slots = new EndpointSlots({ concurrency: 1 });
+  slots.onFreed('history', () => slots.tryAcquire(NODE, 'history'));
+  slots.onFreed('live', () => take(slots, 'lowest'));
+  expect([take(slots, 'history'), take(slots, 'lowest')]).toEqual([1, 0]);
+  giveBack(slots, 'history');
+  expect(take(slots, 'history')).toBe(0);
+  await Promise.resolve();
+  expect([take(slots, 'history'), slots.inUse]).toEqual([0, 1]);
+  giveBack(slots, 'lowest');
+});
+
 it('are given back once, however often their release is called', () => {
   const slots = new EndpointSlots({ concurrency: 4 });
   const [first, second] = [slots.tryAcquire(NODE, 'other')!, slots.tryAcquire('b:1', 'history')!];
@@ -122,22 +134,4 @@ it('are given back once, however often their release is called', () => {
   second();
   expect(slots.inUse).toBe(0);
   expect(take(slots, 'other')).toBe(3);
-});
-
-it.each(['leaves', 'stays as history joins'])('are free when a live range that waited %s', async (fate) => {
-  const slots = new EndpointSlots({ concurrency: 4 });
-  const leave = slots.onFreed('live', () => undefined);
-  const joins = fate === 'leaves' ? slots.onFreed('history', () => undefined) : undefined;
-  take(slots, 'history');
-  take(slots, 'lowest');
-  expect(slots.isFree(NODE, 'lowest')).toBe(false);
-  giveBack(slots, 'lowest');
-  if (fate === 'leaves') leave();
-  // The requester of the range of history has left, and its last call returns.
-  else giveBack(slots, 'history');
-  await Promise.resolve();
-  joins?.();
-  giveBack(slots, 'history');
-  slots.onFreed('history', () => undefined);
-  expect(slots.isFree(NODE, 'history')).toBe(true);
 });

@@ -45,13 +45,11 @@ it('asks once per distinct id, and cancels what is outstanding when execution da
 });
 
 it('refuses and counts what nobody asked for', async () => {
-  const { run, edi, answer, count, mcq, window } = meeting();
+  const { run, edi, count, mcq, window } = meeting();
   run(block(1, ['a', 'b']));
-  answer('x');
   edi(2, ['c', 'd', 'e']);
   edi(1, ['b', 'a']);
   edi(1, ['a']);
-  expect(await count('invalid_collections_total', { source: 'requester', reason: 'unsolicited' })).toBe(1);
   expect(await count('invalid_collections_total', { source: 'edi', reason: 'unsolicited' })).toBe(6);
   expect(await count('collections_received_total')).toBe(0);
   expect([mcq.missingIds(1).length, window.bytesInHand]).toEqual([2, 0]);
@@ -73,35 +71,30 @@ it('counts what comes by each source, and again what had come already', async ()
   expect(await counts('invalid_collections_total')).toEqual([0, 0]);
 });
 
-it('replaces the block of a height that is not complete, and of no other', async () => {
+const source = { name: 'node', method: 'GetBlockByHeight' } as const;
+
+it('begins a height that is not complete anew with the block of the chain, as the same job', async () => {
   const m = meeting();
   m.store.auto = true;
   m.run(block(1, ['a', 'lie'], 'lying'));
+  m.run(block(2, ['lie']));
   m.answer('a');
   m.clock.ms = 5;
-  expect(m.processor.replace(block(1, ['a', 'b']))).toBe(true);
+  for (const _ of ['once', 'again']) m.processor.onForked(block(1, ['b', 'a', 'b']), source);
   expect(m.explainer.oldestMissing()).toMatchObject({ height: 1, ageMs: 5 });
-  expect(m.calls).toEqual(['request 1', 'cancel 1', 'request 1']);
-  expect(m.wanted.get(1)).toEqual([id('b')]);
-  expect(m.window.bytesInHand).toBe(10);
-  expect(m.window.blockAt(1)?.id).toBe(id('b1'));
-  expect(m.processor.replace(block(1, ['a', 'b']))).toBe(false);
-  expect(m.processor.replace(block(2, []))).toBe(false);
-  m.answer('b');
-  expect(m.processor.replace(block(1, [], 'late'))).toBe(false);
+  expect(m.calls).toEqual(['request 1', 'request 2', 'cancel 1', 'request 1']);
+  expect(m.wanted.get(1)).toEqual(['b', 'a'].map(id));
+  expect([m.window.bytesInHand, m.window.blockAt(1)?.id, m.window.inHand]).toEqual([0, id('b1'), 2]);
+  for (const name of ['b', 'a']) m.answer(name);
   await settle();
-  expect(m.done).toEqual([1]);
+  expect([m.done, m.window.bytesInHand, m.fatal]).toEqual([[1], 0, []]);
   expect(m.store.blocks.get(1)?.block.id).toBe(id('b1'));
-  expect(m.window.bytesInHand).toBe(0);
-  // A height whose new block wants nothing more is complete, with its collections in their order.
-  m.run(block(2, ['c', 'd', 'lie'], 'lying'));
-  m.run(block(3, ['lie']));
-  for (const name of ['c', 'd']) m.answer(name);
-  expect(m.processor.replace(block(2, ['d', 'c', 'd']))).toBe(true);
+  expect(m.store.blocks.get(1)?.collections.map((each) => each.id)).toEqual(['b', 'a', 'b'].map(id));
+  expect(m.mcq.wanted(id('lie'))?.heights.map(({ height }) => height)).toEqual([2]);
+  // One that wants nothing is complete.
+  m.processor.onForked(block(2, [], 'other'), source);
   await settle();
-  expect(m.done).toEqual([1, 2]);
-  expect(m.store.blocks.get(2)?.collections.map((each) => each.id)).toEqual(['d', 'c', 'd'].map(id));
-  expect(m.mcq.wanted(id('lie'))?.heights.map(({ height }) => height)).toEqual([3]);
+  expect([m.done, m.mcq.wanted(id('lie'))]).toEqual([[1, 2], undefined]);
 });
 
 it('reports a failed commit to the owner once, and is done with nothing', async () => {
@@ -131,14 +124,10 @@ it('reports what a done throws to the owner', async () => {
 
 it('takes the block of the chain while it can, and fails with one that is complete', () => {
   const { answer, fatal, processor, run, window } = meeting();
-  const source = { name: 'node', method: 'GetBlockByHeight' } as const;
   processor.onForked(block(1, []), source);
   run(block(1, ['a'], 'false'));
   processor.onForked(block(1, ['b'], 'true'), source);
   expect([window.at(1)?.block, fatal]).toEqual([block(1, ['b'], 'true'), []]);
-  window.link(block(2, ['c']));
-  expect(processor.replace(block(2, ['d'], 'other'))).toBe(true);
-  expect(window.at(2)).toMatchObject({ block: block(2, ['d'], 'other'), status: 'linked' });
   answer('b');
   processor.onForked(block(1, [], 'late'), source);
   expect(fatal).toMatchObject([{ name: 'OffChainBlockError', height: 1 }]);

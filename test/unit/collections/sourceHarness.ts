@@ -307,7 +307,7 @@ export class HeightsRequester extends CollectionRequester {
         mcq,
         sink: {
           onCollection: (received) => {
-            const { completed } = mcq.onReceivedCollection(received);
+            const completed = mcq.onReceivedCollection(received) ?? [];
             sink.onCollection(received);
             for (const { height, block } of completed) this.#complete(height, block.collectionIds);
           },
@@ -321,12 +321,7 @@ export class HeightsRequester extends CollectionRequester {
   override request(height: number, ids: readonly Identifier[] = []): void {
     const before = this.#mcq.missingIds(height);
     const wanted = { ...makeBlock(height, 0).block, collectionIds: [...before, ...ids] };
-    const known = this.#mcq.get(height);
-    if (known !== undefined) {
-      // What came once may be wanted again here.
-      known.received = new Map();
-      this.#mcq.replaceBlock(wanted);
-    } else if (ids.length > 0) {
+    if (this.#mcq.replaceBlock(wanted) === undefined && ids.length > 0) {
       const record = this.#mcq.enqueueMissingCollections(wanted, 0, () => undefined);
       record.requests = this.#requests.get(height);
     }

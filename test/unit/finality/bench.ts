@@ -142,7 +142,8 @@ export class Reading {
         latestBlock: () => this.latest,
         onReplaced: (block, blockSource) => {
           this.replaced.push({ height: block.height, id: block.id });
-          this.heights.at(block.height)!.replaceBlock(block, blockSource);
+          this.heights.drop(this.heights.at(block.height)!);
+          this.heights.link(block, blockSource);
         },
         ...(storedBlock === undefined ? {} : { storedBlock }),
       },

@@ -19,7 +19,7 @@ export function readStream<T>({
   /** Cancels the reader when it aborts. */
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  /** A read that takes longer ends as `silent`. Default: no limit. */
+  /** A read that takes longer ends as `silent`; the next one waits for the same item. Default: no limit. */
   readonly limitMs?: number;
 }) {
   const over = childOf(signal);
@@ -28,6 +28,8 @@ export function readStream<T>({
   /** Ends the last read, unless that is over. */
   let endRead = (): void => undefined;
   let timer: Timer | undefined;
+  /** The item that the stream was asked for, and has not given yet. */
+  let asked: Promise<IteratorResult<T, unknown>> | undefined;
   const watch = (forMs: number): void => {
     timer ??= clock.setTimer(forMs, () => {
       timer = undefined;
@@ -49,7 +51,11 @@ export function readStream<T>({
         readAtMs = clock.monotonic();
         // The timer of an earlier read is used again: when it fires, it is set for the rest.
         if (limitMs !== undefined) watch(limitMs);
-        iterator.next().then(resolve, reject);
+        asked ??= iterator.next();
+        asked.then((item) => {
+          asked = undefined;
+          resolve(item);
+        }, reject);
       });
     },
     /** Ends the stream; a pending read rejects with the reason. Idempotent: the first reason wins. */
