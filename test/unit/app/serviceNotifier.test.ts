@@ -1,34 +1,34 @@
-import { EventEmitter } from 'node:events';
-import { PassThrough } from 'node:stream';
-import { expect, it, vi } from 'vitest';
-import { openServiceNotifier } from '../../../src/app/lifecycle/openServiceNotifier.js';
+import { expect, it } from 'vitest';
+import { openServiceNotifier, serviceManagerOf } from '../../../src/app/lifecycle/openServiceNotifier.js';
 import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
-const { spawn } = vi.hoisted(() => ({ spawn: vi.fn() }));
-vi.mock('node:child_process', () => ({ spawn }));
-
-it('the messages to a service manager give two signs of life in the time of the watchdog, if there is one, from the start to the end', async () => {
-  const [stdin, stderr] = [new PassThrough(), new PassThrough()];
-  const ends = { unref: () => 0, kill: () => 0 };
-  const helper = Object.assign(new EventEmitter().setMaxListeners(0), { stdin, stderr, ...ends });
-  const told = () => String(stdin.read() ?? '').split(/(?<=\n)/);
-  spawn.mockReturnValue(helper);
+it('the messages to a service manager give two signs of life in the time of the watchdog, from the start to the end', async () => {
   const clock = new VirtualClock();
-  const open = (environment: NodeJS.ProcessEnv, { signal } = new AbortController()) =>
-    openServiceNotifier(environment, { clock, logger: new RecordingLogger(), signal });
-  expect([open({}), open({ NOTIFY_SOCKET: '' }), spawn.mock.calls]).toEqual([undefined, undefined, []]);
-  const manager = { NOTIFY_SOCKET: '/run/systemd/notify', WATCHDOG_USEC: '60000000' };
-  for (const odd of ['', '0', '-5', 'soon', '1e999']) open({ ...manager, WATCHDOG_USEC: odd });
-  open({ ...manager, WATCHDOG_PID: String(process.pid + 1) });
-  expect([told(), clock.pendingTimers]).toEqual([[''], 0]);
+  const told: string[] = [];
   const stop = new AbortController();
-  const notifier = open({ ...manager, WATCHDOG_PID: String(process.pid) }, stop);
+  const send = (message: string): void => void told.push(message);
+  const startHelper = () => ({ send, close: async () => send('(closed)') });
+  const environment = { NOTIFY_SOCKET: '/run/systemd/notify', WATCHDOG_USEC: '60000000' };
+  const parts = { clock, logger: new RecordingLogger(), signal: stop.signal, startHelper };
+  const notifier = openServiceNotifier(environment, parts);
+  expect(told).toEqual(['WATCHDOG=1']);
   await clock.advance(59_999);
-  expect(told()).toEqual(['WATCHDOG=1\n', 'WATCHDOG=1\n']);
+  expect(told).toEqual(['WATCHDOG=1', 'WATCHDOG=1']);
   stop.abort();
   await clock.advance(30_000);
-  expect(told()).toEqual(['STOPPING=1\n', 'WATCHDOG=1\n']);
-  stdin.once('finish', () => helper.emit('close'));
+  expect(told.slice(2)).toEqual(['STOPPING=1', 'WATCHDOG=1']);
   await notifier?.close();
-  expect([stdin.writableFinished, clock.pendingTimers]).toEqual([true, 0]);
+  expect([told.slice(4), clock.pendingTimers]).toEqual([['(closed)'], 0]);
+});
+
+it('serviceManagerOf knows none where none wants to be told, and takes the time of the watchdog, unless that is for another process or is no time', () => {
+  expect(serviceManagerOf({}, 7)).toBeUndefined();
+  expect(serviceManagerOf({ NOTIFY_SOCKET: '', WATCHDOG_USEC: '1000' }, 7)).toBeUndefined();
+  const socket = { NOTIFY_SOCKET: '/run/systemd/notify' };
+  const whole = { watchdogMs: 60_000 };
+  expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000' }, 7)).toEqual(whole);
+  expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '7' }, 7)).toEqual(whole);
+  expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: '60000000', WATCHDOG_PID: '8' }, 7)).toEqual({});
+  for (const odd of ['', '0', '-5', 'soon', '1e999'])
+    expect(serviceManagerOf({ ...socket, WATCHDOG_USEC: odd }, 7)).toEqual({});
 });
