@@ -9,7 +9,8 @@ import type { CallCredentials, ForwardingAdmission, NodeEvents } from '../transp
 import type { RpcClientDependencies, RpcClientOptions } from '../transport/RpcClient.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
-import { covers, isHeard, isUsable, nameOf, nodeState, noteHead, PoolMember, rangeOf } from './PoolMember.js';
+import { covers, isFarBehind, isHeard, isUsable, nameOf, nodeState, noteHead } from './PoolMember.js';
+import { PoolMember, rangeOf } from './PoolMember.js';
 import type { NodeState, ServedRange } from './PoolMember.js';
 import { sporkOf, type SporkTable } from './sporks/sporkTable.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';
@@ -355,7 +356,10 @@ export class NodePool implements AccessNodes {
         !(member.outage && isNew),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
-    const offered = named.length > 0 ? named : serving;
+    const all = named.length > 0 ? named : serving;
+    const nowMs = this.dependencies.clock.monotonic();
+    const near = all.filter((member) => !isFarBehind(member, height, nowMs));
+    const offered = near.length > 0 ? near : all;
     // Nor does one tie to it who was asked for his spork, or the checkpoint, in vain: better those who have told.
     const told = isNew ? offered.filter(({ identity }) => !identity?.isVague && !identity?.rootTrouble) : [];
     return told.length > 0 ? told : offered;

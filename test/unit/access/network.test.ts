@@ -587,6 +587,16 @@ describe('which node for which height', () => {
     expect([names(alone.live()), names(alone.forHeight(150))]).toEqual([['s2:1'], ['s2:1']]);
   });
 
+  it('asks no node that is far behind a height while another has come there', async () => {
+    const at = (height: number): NodeScript => ({ version: version(5), latest: () => ({ height }) });
+    const { net } = await identified({ 'a:1': at(1_000), 'b:1': at(900) });
+    const offered = [920, 921, 1_021].map((height) => names(net.forHeight(height)));
+    expect(offered).toEqual([['a:1', 'b:1'], ['a:1'], ['a:1', 'b:1']]);
+    // What was heard so long ago says nothing about the present.
+    await clock.advance(MINUTE_MS);
+    expect(names(net.forHeight(921))).toEqual(['a:1', 'b:1']);
+  });
+
   it('learns from a refusal that a node begins higher than it said', async () => {
     const begins = { version: version(100) };
     const { net, nodes } = await identified({ 'a:1': begins, 'b:1': begins });
