@@ -30,7 +30,7 @@ export class GrpcAccessNode implements AccessNode, Candidate {
   /** The same node for history: every call and stream is made at that rank. */
   readonly history: AccessNode;
   /** Its load, its limits, and its end. */
-  readonly client: Pick<RpcClient, 'admit' | 'close' | 'heldBack' | 'inFlight' | 'limits'>;
+  readonly client: Pick<RpcClient, 'admit' | 'close' | 'heldBack' | 'inFlight' | 'limits' | 'renew'>;
   readonly #client: RpcClient;
   readonly #proveBlock: BlockDecoder | undefined;
   readonly #rank: Rank;

@@ -20,6 +20,8 @@ const HISTORIC_RATE_PER_SECOND = 80;
 
 /** A node that reports a head below our last block gets a new handshake, but no more often than this. */
 const BELOW_ASKED_EVERY_MS = 5_000;
+/** A node whose head has not moved for so long is asked anew: behind its name, another connection may lead to one that goes on. */
+const HEAD_STILL_MS = 60_000;
 /** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
 const UNSERVED_ASKED_EVERY_MS = 5_000;
 /**
@@ -414,6 +416,10 @@ export class NodePool implements AccessNodes {
         noteHead(member, height, atMs);
         const watermark = expectation().watermark?.height ?? -1;
         if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.pause.wake();
+        const stillMs = atMs - Math.max(member.askedAtMs, member.risesMs.at(-1) ?? atMs);
+        if (stillMs < HEAD_STILL_MS || member.range.endExclusive !== undefined) return;
+        node.client.renew();
+        member.pause.wake();
       },
       onOutage: () => {
         if (member.outage) return;

@@ -247,6 +247,14 @@ export class RpcClient {
     return messageStream(source, signal);
   }
 
+  /** Further calls go out over a new connection, to the next address of the name; those under way stay where they are. */
+  renew(): void {
+    if (this.#isClosed) return;
+    this.#turns.next();
+    this.#shared.close();
+    this.#shared = this.#openChannel();
+  }
+
   /** Further calls fail; calls under way end by their signals. */
   close(): void {
     this.#isClosed = true;

@@ -597,6 +597,20 @@ describe('which node for which height', () => {
     expect(names(net.forHeight(921))).toEqual(['a:1', 'b:1']);
   });
 
+  it('asks a node whose head stands still who it is over a new connection, once a minute', async () => {
+    const { nodes } = await identified({ 'a:1': { version: version(5), latest: () => ({ height: 5 }) } });
+    const node = nodes.node('a:1');
+    const tellsFor = async (seconds: number, head: (second: number) => number): Promise<number[]> => {
+      for (let second = 1; second <= seconds; second += 1) {
+        await clock.advance(1_000);
+        node.tellHead(head(second));
+      }
+      return [node.renewed, node.asked];
+    };
+    expect(await tellsFor(90, (second) => 5 + second)).toEqual([0, 1]);
+    expect(await tellsFor(150, () => 95)).toEqual([2, 3]);
+  });
+
   it('learns from a refusal that a node begins higher than it said', async () => {
     const begins = { version: version(100) };
     const { net, nodes } = await identified({ 'a:1': begins, 'b:1': begins });
