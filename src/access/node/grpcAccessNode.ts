@@ -31,7 +31,7 @@ export function grpcAccessNode(
   const { endpoint } = options;
   const isFull = Number(proveBlock !== undefined);
   const rpc = rpcClient(options, dependencies);
-  const client: Pick<RpcClient, 'admit' | 'close' | 'heldBack' | 'inFlight' | 'limits'> = rpc;
+  const client: Pick<RpcClient, 'admit' | 'close' | 'heldBack' | 'inFlight' | 'limits' | 'renew'> = rpc;
   /** Whether the node reports the status of blocks, as nodes have since the end of 2022. */
   let tellsStatus: boolean | undefined;
 

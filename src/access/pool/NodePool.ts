@@ -9,7 +9,8 @@ import type { CallCredentials, ForwardingAdmission, NodeEvents } from '../transp
 import type { RpcClientDependencies, RpcClientOptions } from '../transport/rpcClient.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
-import { covers, isHeard, isUsable, nameOf, nodeState, noteHead, PoolMember, rangeOf } from './PoolMember.js';
+import { covers, isFarBehind, isHeard, isUsable, nameOf, nodeState, noteHead } from './PoolMember.js';
+import { PoolMember, rangeOf } from './PoolMember.js';
 import type { NodeState, ServedRange } from './PoolMember.js';
 import { sporkOf, type SporkTable } from './sporks/sporkTable.js';
 import { SporkVerifier } from './sporks/SporkVerifier.js';
@@ -19,6 +20,8 @@ const HISTORIC_RATE_PER_SECOND = 80;
 
 /** A node that reports a head below our last block gets a new handshake, but no more often than this. */
 const BELOW_ASKED_EVERY_MS = 5_000;
+/** A node whose head has not moved for so long is asked anew: behind its name, another connection may lead to one that goes on. */
+const HEAD_STILL_MS = 60_000;
 /** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
 const UNSERVED_ASKED_EVERY_MS = 5_000;
 /**
@@ -355,7 +358,10 @@ export class NodePool implements AccessNodes {
         !(member.outage && isNew),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
-    const offered = named.length > 0 ? named : serving;
+    const all = named.length > 0 ? named : serving;
+    const nowMs = this.dependencies.clock.monotonic();
+    const near = all.filter((member) => !isFarBehind(member, height, nowMs));
+    const offered = near.length > 0 ? near : all;
     // Nor does one tie to it who was asked for his spork, or the checkpoint, in vain: better those who have told.
     const told = isNew ? offered.filter(({ identity }) => !identity?.isVague && !identity?.rootTrouble) : [];
     return told.length > 0 ? told : offered;
@@ -410,6 +416,10 @@ export class NodePool implements AccessNodes {
         noteHead(member, height, atMs);
         const watermark = expectation().watermark?.height ?? -1;
         if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.pause.wake();
+        const stillMs = atMs - Math.max(member.askedAtMs, member.risesMs.at(-1) ?? atMs);
+        if (stillMs < HEAD_STILL_MS || member.range.endExclusive !== undefined) return;
+        node.client.renew();
+        member.pause.wake();
       },
       onOutage: () => {
         if (member.outage) return;

@@ -79,6 +79,15 @@ export function noteHead(member: PoolMember, height: number, atMs: number): void
   member.head = { height, atMs };
 }
 
+/** A head this far below a height is not just late; older than this it says nothing about the present. */
+const FAR_BEHIND = { heights: 20, heardWithinMs: 30_000 };
+
+/** The node lags so far behind that it cannot have the height: it is being restored, or stands still. */
+export function isFarBehind({ head }: PoolMember, height: number, nowMs: number): boolean {
+  if (head === undefined || height <= head.height + FAR_BEHIND.heights) return false;
+  return nowMs - head.atMs < FAR_BEHIND.heardWithinMs;
+}
+
 export function isUsable(member: PoolMember): boolean {
   return member.node.healthRecord.identity === 'usable';
 }

@@ -200,10 +200,15 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     owed.set(method, Math.min(owes, MAX_OWED_ANSWERS));
   };
 
-  /** The shared channel may look alive and no longer send calls (grpc/grpc-node#3019, #2785). Those under way stay on it. */
-  const reconnect = (): void => {
+  /** Those under way stay where they are. */
+  const replaceShared = (): void => {
     shared.close();
     shared = open();
+  };
+
+  /** The shared channel may look alive and no longer send calls (grpc/grpc-node#3019, #2785). */
+  const reconnect = (): void => {
+    replaceShared();
     reconnects += 1;
     events?.onOutage?.();
     if (reconnects === 1) events?.onReconnect?.();
@@ -340,6 +345,12 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         },
       };
       return messageStream(source, signal);
+    },
+    /** Further calls go out over a new connection, to the next address of the name. */
+    renew: (): void => {
+      if (isClosed) return;
+      turns.next();
+      replaceShared();
     },
     /** Further calls fail; calls under way end by their signals. */
     close: (): void => {

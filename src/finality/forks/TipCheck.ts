@@ -8,6 +8,8 @@ import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;
+/** One that lacks a block after this time, when the next one comes, is late as well: of most chains the next comes sooner. */
+const OVERTAKEN_MS = PATIENCE_MS / 2;
 /** Pause before asking again where no witness has the block yet. */
 const NOT_YET_MS = 100;
 /** How many other nodes it takes to refute a block whose source does not answer. */
@@ -31,6 +33,8 @@ interface Check {
   doubts: number;
   /** The node that was asked last. */
   witness: string;
+  /** Nodes that did not have it yet. */
+  readonly lacking: Set<string>;
 }
 
 type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
@@ -68,7 +72,10 @@ export class TipCheck {
   begin(answer: Answer): void {
     const [witness] = this.#witnesses(answer);
     if (witness === undefined) return;
-    this.#check = { answer, sinceMs: this.#deps.clock.monotonic(), doubts: 0, witness: witness.name };
+    const sinceMs = this.#deps.clock.monotonic();
+    const { lacking = [], sinceMs: beforeMs = sinceMs } = this.#check ?? {};
+    if (sinceMs - beforeMs >= OVERTAKEN_MS) for (const name of lacking) this.#late.add(name);
+    this.#check = { answer, sinceMs, doubts: 0, witness: witness.name, lacking: new Set() };
     this.#asking.abort();
     this.#begun.notify();
   }
@@ -126,6 +133,7 @@ export class TipCheck {
       const isLate = this.#deps.clock.monotonic() - check.sinceMs >= PATIENCE_MS;
       if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) {
         isAwaited = true;
+        check.lacking.add(witness.name);
         continue;
       }
       if (said === 'not_yet') this.#late.add(witness.name);

@@ -587,6 +587,23 @@ describe('which node for which height', () => {
     expect([names(alone.live()), names(alone.forHeight(150))]).toEqual([['s2:1'], ['s2:1']]);
   });
 
+  it('is not asked far above its head while another is there, and asked anew where that stands still', async () => {
+    const at = (height: number): NodeScript => ({ version: version(5), latest: () => ({ height }) });
+    const { net, nodes } = await identified({ 'a:1': at(1_000), 'b:1': at(900) });
+    const offered = [920, 921, 1_021].map((height) => names(net.forHeight(height)));
+    expect(offered).toEqual([['a:1', 'b:1'], ['a:1'], ['a:1', 'b:1']]);
+    for (let second = 1; second <= 150; second += 1) {
+      await clock.advance(1_000);
+      nodes.node('a:1').tellHead(1_000 + second);
+      nodes.node('b:1').tellHead(900);
+    }
+    const asked = ['a:1', 'b:1'].map((name) => [nodes.node(name).renewed, nodes.node(name).asked]);
+    expect(asked).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
+  });
+
   it('learns from a refusal that a node begins higher than it said', async () => {
     const begins = { version: version(100) };
     const { net, nodes } = await identified({ 'a:1': begins, 'b:1': begins });

@@ -58,8 +58,10 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
     admit: () => Promise.resolve('busy' as const),
     limits: () => [],
     close: () => void (this.closed = true),
+    renew: () => void (this.renewed += 1),
   };
   closed = false;
+  renewed = 0;
   asked = 0;
   readonly #events: NodeEvents;
   #connection = {};

@@ -100,7 +100,7 @@ describe('a spork that the table does not have', () => {
   });
 
   it('is not believed where the chain of another goes on above its root, and that one keeps its heights', async () => {
-    const { net, tells } = await three({ 'b:1': growing(195) });
+    const { net, tells } = await three({ 'b:1': growing(195), 'c:1': () => ({ height: 195 }) });
     await tells(['a:1']);
     expect(net.forHeight(200)).toEqual([]);
     const undecided = { rootHeight: 200, reporters: ['a:1'], awaited: ['b:1', 'c:1'] };

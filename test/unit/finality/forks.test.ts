@@ -93,6 +93,18 @@ describe('at the tip, where no child is known', () => {
     expect(world.node('honest').count(CALL, 103)).toBeGreaterThan(0);
   });
 
+  it('waits once for a node that is further behind than the next block is away', async () => {
+    const { world, reading } = reads({ window: 10 }, 'a', 'behind');
+    world.node('behind').says = (method) => (method === CALL ? 'not_found' : undefined);
+    const waits: boolean[] = [];
+    for (const head of range(102, 104)) {
+      await reading.moveHead(head, 1);
+      waits.push(!reading.available().includes(head));
+      await world.clock.advance(800);
+    }
+    expect(waits).toEqual([true, false, false]);
+  });
+
   it('blames nobody while one node stands against one that cannot be heard', async () => {
     const { world, reading } = reads({ window: 10 }, 'a', 'foreign', 'dead');
     world.gives('foreign', world.strayed(102));
