@@ -153,7 +153,10 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   lifecycle.supervise(descriptors.run(signal));
   const secretFiles = await openSecretFiles(config, { ...own, sporks });
   lifecycle.supervise(secretFiles.run(signal));
-  if (fromSnapshot !== undefined) await seedStore(config, fromSnapshot, { ...own, signal });
+  if (fromSnapshot !== undefined) {
+    const seeding = seedStore(config, fromSnapshot, { ...own, signal });
+    await (notifier?.slow(seeding) ?? seeding);
+  }
   // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api')
     ? startReaderThread(config, { ...own, descriptors, secretFiles })

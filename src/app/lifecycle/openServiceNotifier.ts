@@ -4,6 +4,9 @@ import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
 import { every, messageOf, within, type Clock, type Timer } from '../../runtime/index.js';
 
+/** How much longer a start may take from now on, and how often that is said while it does slow work. */
+const MORE_TIME_MS = 120_000;
+const MORE_TIME_EVERY_MS = 30_000;
 /** Signs of life per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;
 
@@ -71,6 +74,13 @@ export function openServiceNotifier(
   return {
     /** The daemon serves. */
     ready: (): void => helper.send('READY=1'),
+    /** Asks for more time to start, again and again until the work ends. */
+    slow: async (work: Promise<void>): Promise<void> => {
+      const ask = (): void => helper.send(`EXTEND_TIMEOUT_USEC=${MORE_TIME_MS * 1_000}`);
+      ask();
+      const asking = every(clock, MORE_TIME_EVERY_MS, ask);
+      await work.finally(() => asking.cancel());
+    },
     /** Resolves when everything is sent, after a second at most. */
     close: (): Promise<void> => {
       signs?.cancel();
