@@ -4,9 +4,8 @@ import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
 import { every, messageOf, within, type Clock, type Timer } from '../../runtime/index.js';
 
-/** How much longer a start may take from now on, and how often that is said while it does slow work. */
+/** How long slow work of a start may take from each message on. */
 const MORE_TIME_MS = 120_000;
-const MORE_TIME_EVERY_MS = 30_000;
 /** Signs of life per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;
 
@@ -78,7 +77,7 @@ export function openServiceNotifier(
     slow: async (work: Promise<void>): Promise<void> => {
       const ask = (): void => helper.send(`EXTEND_TIMEOUT_USEC=${MORE_TIME_MS * 1_000}`);
       ask();
-      const asking = every(clock, MORE_TIME_EVERY_MS, ask);
+      const asking = every(clock, MORE_TIME_MS / 4, ask);
       await work.finally(() => asking.cancel());
     },
     /** Resolves when everything is sent, after a second at most. */
