@@ -153,7 +153,8 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   lifecycle.supervise(descriptors.run(signal));
   const secretFiles = await openSecretFiles(config, { ...own, sporks });
   lifecycle.supervise(secretFiles.run(signal));
-  if (fromSnapshot !== undefined) await seedStore(config, fromSnapshot, { ...own, signal });
+  const seeding = fromSnapshot && seedStore(config, fromSnapshot, { ...own, signal });
+  if (seeding) await (notifier?.slow(seeding) ?? seeding);
   // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api')
     ? startReaderThread(config, { ...own, descriptors, secretFiles })

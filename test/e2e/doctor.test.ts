@@ -261,6 +261,11 @@ describe('doctor', () => {
       74,
       expect.stringMatching('is read-only'),
     ]);
+    // Without a bound of its own it gives its size as 0: that is not full.
+    const boundless = startArguments(devnet, join(smallFileSystem(0)?.path ?? '', 'data'));
+    expect((await examined(boundless)).saying('disk', 'ok')).toContain('does not say how much is free');
+    const { code: ended } = await runDaemonHere([...boundless, '--stop-height', String(HEAD)]);
+    expect(ended).toBe(0);
   });
 
   it('warns of what is exposed, of secrets that others can read and of a certificate that is over, and of nothing behind TLS and tokens', async () => {

@@ -1,6 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { rmSync, writeFileSync } from 'node:fs';
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
@@ -141,6 +141,10 @@ it('names what needs a restart or is decided by a flag, changes the rest, and no
     expect(told[0]?.['why']).toMatch(why);
   }
   expect(await statuses(daemon, 20)).not.toContain(429);
+  rmSync(file);
+  // Where it lies cannot be looked at, as a closed directory.
+  symlinkSync(file, file);
+  expect((await reload(refused)).find(({ msg }) => msg === refused)?.['why']).toContain('ELOOP');
   // It waits for no pipe.
   rmSync(file);
   execFileSync('mkfifo', [file]);

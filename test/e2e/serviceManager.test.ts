@@ -86,9 +86,11 @@ it('is ready before any node answers, and is ended once its event loop hangs', a
 it('has never been ready where it cannot start', async () => {
   const manager = await StandInServiceManager.start({ watchdogMs: 10_000 });
   const devnet = await devnetForTest(chain);
-  const nowhere = join('/dev/null', 'data');
-  expect((await runProgram(startArguments(devnet, nowhere), manager.environment)).code).toBe(74);
+  const seeded = startArguments(devnet, scratchDirectory(), '--from-snapshot', 'http://127.0.0.1:2/a.tar');
+  expect((await runProgram(seeded, manager.environment)).code).toBe(74);
   await eventually(() => manager.signsOfLife > 0);
+  // A large one may take hours to verify.
+  expect(manager.told[0]).toMatch(/^EXTEND_TIMEOUT_USEC=/);
   expect(manager.told).not.toContain('READY=1');
 });
 
@@ -105,18 +107,25 @@ it('counts as ready where nothing is left to do', async () => {
 it('runs, and says so once, where it cannot tell the service manager', async () => {
   const devnet = await devnetForTest(chain);
   const nobody = join(scratchDirectory(), 'nobody');
-  // With the tool and nobody who listens; and without the tool.
-  const paths = [process.env['PATH'] ?? '', scratchDirectory()];
+  const noProgram = `import { ChildProcess } from 'node:child_process';
+    ChildProcess.prototype.spawn = () => { throw Object.assign(new Error('spawn EPERM'), { code: 'EPERM' }); };`;
+  // With the tool and nobody who listens; without the tool; and in a sandbox.
+  const surroundings: Record<string, string>[] = [
+    ...[{}, { PATH: scratchDirectory() }],
+    { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(noProgram)}` },
+  ];
   await Promise.all(
-    paths.map(async (path) => {
-      const environment = { NOTIFY_SOCKET: nobody, WATCHDOG_USEC: '200000', PATH: path };
+    surroundings.map(async (set) => {
+      const environment = { NOTIFY_SOCKET: nobody, WATCHDOG_USEC: '200000', ...set };
       const daemon = await startDaemon(startArguments(devnet, scratchDirectory()), environment);
       const warnings = () =>
         daemon.program
           .logs()
           .filter(({ msg }) => msg === 'the service manager cannot be told how the daemon is');
       await eventually(() => warnings().length > 0);
-      expect(String(warnings()[0]?.['error'])).toMatch(/systemd-notify.*not found|Failed to notify/);
+      expect(String(warnings()[0]?.['error'])).toMatch(
+        /systemd-notify.*not found|Failed to notify|spawn EPERM/,
+      );
       expect(await daemon.program.stop()).toBe(0);
       expect(warnings()).toHaveLength(1);
     }),

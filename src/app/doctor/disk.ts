@@ -52,6 +52,8 @@ export async function checkDisk(
       )
     : unfit !== undefined &&
       warning(`${dataDir} is in ${unfit}; choose a --data-dir on a local disk, or mount a volume there.`);
+  if (room.sizeBytes === 0)
+    return those(unfitting, ok(`The file system of ${dataDir} does not say how much is free.`));
   const noRoom = whyNoRoom(dataDir, room, { minFreeBytes, isPaused: false });
   if (noRoom !== undefined) return those(unfitting, problem('storage', `Indexing is paused: ${noRoom}.`));
   const hardly = whyNoRoom(dataDir, room, { minFreeBytes, isPaused: true });

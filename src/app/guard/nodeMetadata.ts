@@ -2,6 +2,7 @@ import { statSync } from 'node:fs';
 import { parseEndpoint } from '../../access/index.js';
 import type { CallCredentials, Endpoint, NodeMetadata, SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
+import { unlessThrown } from '../../runtime/index.js';
 import { readSmallFile, unusable } from './tokens.js';
 
 const SETTING = 'access.metadataFile';
@@ -57,7 +58,7 @@ export function readNodeMetadata(
   };
   if (text.includes('\0')) refuse('it is not text in UTF-8');
   // One that was removed since is read again when it is back.
-  const { mode = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+  const { mode = 0 } = unlessThrown(() => statSync(file)) ?? {};
   if (process.platform !== 'win32' && (mode & OTHERS_WRITE) !== 0)
     refuse('every user of this machine may change it; chmod 600 it');
   const byNode = new Map<string, Record<string, string>>();
@@ -104,12 +105,8 @@ function parsedLine(
 
 /** `host:port` of a word that names a node, in any of the forms that the configuration takes. */
 function nodeOf(word: string): string | undefined {
-  try {
-    const isWeb = /^https?:\/\/[^/?#@\\]+\/?$/i.test(word);
-    return isWeb ? restNode(word).name : parseEndpoint(word).name;
-  } catch {
-    return undefined;
-  }
+  const isWeb = /^https?:\/\/[^/?#@\\]+\/?$/i.test(word);
+  return unlessThrown(() => (isWeb ? restNode(word) : parseEndpoint(word)).name);
 }
 
 /** What calls to one node carry, as its lines say. `isPeer`: another indexer, which knows bearer tokens. */

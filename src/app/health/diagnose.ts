@@ -237,8 +237,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const beforeFirst = (store.meta()?.firstHeight ?? 0) - 1;
     const readable = Math.min(indexed, copied, Math.max(provenTo, beforeFirst));
     const lag = (target ?? readable) - readable;
-    // While no node confirms the head, the lag is unknown.
-    if (lag <= limits.maxLag || !isHeadConfirmed()) return undefined;
+    // While no node confirms the head, the lag is unknown; a standstill alone makes nobody ready.
+    if (lag <= limits.maxLag || waitedMs(answerAgeMs()) >= HEAD_UNCONFIRMED_AFTER_MS) return undefined;
     const proven = readable === beforeFirst ? 'of no block yet' : `only up to ${readable}`;
     const whyNotProven =
       prover === undefined

@@ -4,7 +4,8 @@ import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import type { Logger } from '../../observability/index.js';
-import { jsonIn, messageOf, OperatorError, type Clock, type ExitReason } from '../../runtime/index.js';
+import { jsonIn, messageOf, OperatorError, unlessThrown } from '../../runtime/index.js';
+import type { Clock, ExitReason } from '../../runtime/index.js';
 import { removeIfPossible, whenRemoved } from './daemonRecord.js';
 import type { Lifecycle } from './openLifecycle.js';
 import { MAX_CONTROL_CONNECTIONS } from './watchDescriptors.js';
@@ -86,7 +87,7 @@ export async function openControlSocket(
   let ownFolder: string | undefined;
   const listenElsewhere = async (why: unknown): Promise<string> => {
     try {
-      ownFolder = mkdtempSync(join(tmpdir(), 'fci-'));
+      ownFolder = mkdtempSync(join(resolve(tmpdir()), 'fci-'));
       return await listenIn(ownFolder);
     } catch (error) {
       const message =
@@ -104,11 +105,8 @@ export async function openControlSocket(
   });
   const listenAgain = (): void => {
     server.close();
-    try {
-      if (ownFolder !== undefined) mkdirSync(ownFolder, { mode: 0o700, recursive: true });
-    } catch {
-      // Then the server says why it cannot listen.
-    }
+    // Where it cannot be made, the server says why it cannot listen.
+    unlessThrown(() => ownFolder && mkdirSync(ownFolder, { mode: 0o700, recursive: true }));
     server.listen({ path });
   };
   lifecycle.supervise(whenRemoved(path, parts, listenAgain));

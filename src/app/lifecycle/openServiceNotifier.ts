@@ -2,8 +2,10 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { every, messageOf, within, type Clock, type Timer } from '../../runtime/index.js';
+import { asError, every, messageOf, within, type Clock, type Timer } from '../../runtime/index.js';
 
+/** How long slow work of a start may take from each message on. */
+const MORE_TIME_MS = 120_000;
 /** Signs of life per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;
 
@@ -61,16 +63,21 @@ export function openServiceNotifier(
     hasFailed = true;
     logger.warn({ error: messageOf(error), advice: SILENT_ADVICE }, CANNOT_TELL);
   }, clock);
-  const giveSign = (): void => helper.send('WATCHDOG=1');
-  let signs: Timer | undefined;
-  if (manager.watchdogMs !== undefined) {
-    giveSign();
-    signs = every(clock, manager.watchdogMs / SIGNS_OF_LIFE, giveSign);
-  }
+  const repeat = (message: string, everyMs: number): Timer => {
+    helper.send(message);
+    return every(clock, everyMs, () => helper.send(message));
+  };
+  const { watchdogMs } = manager;
+  const signs = watchdogMs === undefined ? undefined : repeat('WATCHDOG=1', watchdogMs / SIGNS_OF_LIFE);
   signal.addEventListener('abort', () => helper.send('STOPPING=1'), { once: true });
   return {
     /** The daemon serves. */
     ready: (): void => helper.send('READY=1'),
+    /** Asks for more time to start, again and again until the work ends. */
+    slow: async (work: Promise<void>): Promise<void> => {
+      const asking = repeat(`EXTEND_TIMEOUT_USEC=${MORE_TIME_MS * 1_000}`, MORE_TIME_MS / 4);
+      await work.finally(() => asking.cancel());
+    },
     /** Resolves when everything is sent, after a second at most. */
     close: (): Promise<void> => {
       signs?.cancel();
@@ -87,7 +94,14 @@ const HELPER = 'while IFS= read -r message; do systemd-notify "$message"; done';
 
 /** Passes messages on to the service manager without waiting for them. `failed` is called with every error. */
 function startNotifyHelper(failed: (error: Error) => void, clock: Clock) {
-  const helper = spawn('/bin/sh', ['-c', HELPER], { stdio: ['pipe', 'ignore', 'pipe'] });
+  let helper;
+  try {
+    helper = spawn('/bin/sh', ['-c', HELPER], { stdio: ['pipe', 'ignore', 'pipe'] });
+  } catch (error) {
+    // A sandbox allows no other program, or there is no memory for one: the daemon itself needs none.
+    failed(asError(error));
+    return { send: () => undefined, close: () => Promise.resolve() };
+  }
   const { stdin, stderr } = helper;
   const ended = once(helper, 'close').catch(() => undefined);
   helper.on('error', failed);

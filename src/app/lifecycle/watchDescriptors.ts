@@ -3,7 +3,8 @@ import { readdir } from 'node:fs/promises';
 import { MAX_FORWARDED_STREAMS } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
-import { Listeners, OperatorError, outOfDescriptors, sleep, type Clock } from '../../runtime/index.js';
+import { Listeners, OperatorError, outOfDescriptors, sleep, unlessThrown } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 
 const LOOK_EVERY_MS = 1_000;
 /** With fewer left, whatever is opened next may fail: the shares leave more. */
@@ -147,12 +148,10 @@ export function watchDescriptors(
  * `Infinity`: any number, or the system does not say.
  */
 function descriptorLimit(): number {
-  try {
-    const [, soft] = OPEN_FILES.exec(readFileSync('/proc/self/limits', 'utf8')) ?? [];
-    if (soft !== undefined) return soft === 'unlimited' ? Infinity : Number(soft);
-  } catch {
-    // Another system than Linux, or nothing can be opened any more: ask Node.js, which takes longer.
-  }
+  const limits = unlessThrown(() => readFileSync('/proc/self/limits', 'utf8')) ?? '';
+  const [, limited] = OPEN_FILES.exec(limits) ?? [];
+  if (limited !== undefined) return limited === 'unlimited' ? Infinity : Number(limited);
+  // Another system than Linux, or nothing can be opened any more: ask Node.js, which takes longer.
   // It would ask the DNS for the name of each connection, and everything would wait for that.
   const report = Object.assign(process.report, { excludeNetwork: true });
   const { userLimits } = report.getReport() as {

@@ -57,12 +57,8 @@ function starterOf(name: string, heapMib: number) {
   return (workerData?: unknown): Worker | ReturnType<typeof endedThread> => {
     if (digestOf(path) !== begunWith)
       return endedThread(`${path} was replaced or removed while this process runs: restart it`);
-    try {
-      realpathSync.native('.');
-    } catch {
-      // Without a current directory no thread starts; the one of the start is gone. The daemon finds nothing by it.
-      process.chdir(parse(packageRoot).root);
-    }
+    // Without a current directory no thread starts; the one of the start is gone. The daemon finds nothing by it.
+    if (unlessThrown(() => realpathSync.native('.')) === undefined) process.chdir(parse(packageRoot).root);
     try {
       return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });
     } catch (error) {

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { runDaemon } from '../../app/index.js';
-import type { ExitReason } from '../../runtime/index.js';
+import { unlessThrown, type ExitReason } from '../../runtime/index.js';
 import type { Terminal, Invocation } from '../command.js';
 import { checkDatabases, checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
@@ -22,8 +22,7 @@ export async function start(
     reloading: {
       loaded,
       // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
-      hasFile: () =>
-        configFile !== undefined && statSync(configFile, { throwIfNoEntry: false })?.isFIFO() !== true,
+      hasFile: () => configFile !== undefined && unlessThrown(() => statSync(configFile))?.isFIFO() !== true,
       load: async () => {
         const next = checkEndpoints(configAgain(invocation, terminal));
         const { api, store } = next.config;

@@ -12,8 +12,14 @@ it('the messages to a service manager give two signs of life in the time of the 
   const parts = { clock, logger: new RecordingLogger(), signal: stop.signal, startHelper };
   const notifier = openServiceNotifier(environment, parts);
   expect(told).toEqual(['WATCHDOG=1']);
+  let finish = (): void => undefined;
+  const slow = notifier?.slow(new Promise((resolve) => (finish = resolve)));
   await clock.advance(59_999);
-  expect(told).toEqual(['WATCHDOG=1', 'WATCHDOG=1']);
+  const inTurn = ['WATCHDOG=1', 'EXTEND_TIMEOUT_USEC=120000000'];
+  expect(told.splice(2)).toEqual(inTurn);
+  expect(told).toEqual(inTurn);
+  finish();
+  await slow;
   stop.abort();
   await clock.advance(30_000);
   expect(told.slice(2)).toEqual(['STOPPING=1', 'WATCHDOG=1']);

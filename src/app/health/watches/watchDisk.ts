@@ -87,7 +87,8 @@ async function seenAt(path: string): Promise<Seen> {
     lock.status === 'rejected' &&
     ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].some((code) => hasCode(lock.reason, code));
   return {
-    disk: disk.status === 'fulfilled' ? disk.value : undefined,
+    // One of memory, or of a program, may give its size as 0, and mean that it has none.
+    disk: disk.status === 'fulfilled' && disk.value.sizeBytes > 0 ? disk.value : undefined,
     place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? GONE : undefined,
   };
 }
