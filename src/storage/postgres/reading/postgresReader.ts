@@ -89,11 +89,13 @@ function pointersOf(
   table: string,
   [collection, transaction, offset, bytes]: readonly [string, string, string, string],
 ) {
+  // In one statement, a server without statistics might look for the lowest place from the first row of the table on.
   const text = `
-    SELECT height, ${collection} AS "collectionIndex", ${transaction} AS "transactionIndex", ${offset} AS offset,
-      ${bytes} AS length FROM flow_store.${table}
-    WHERE id = $1 AND EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
-      WHERE height BETWEEN low AND high)
+    WITH place AS MATERIALIZED (
+      SELECT height, ${collection} AS "collectionIndex", ${transaction} AS "transactionIndex", ${offset} AS offset,
+        ${bytes} AS length FROM flow_store.${table} WHERE id = $1
+    ) SELECT * FROM place WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
+        WHERE height BETWEEN low AND high)
     ORDER BY 1, 2, 3 LIMIT $4`;
   return { name: `${table}_places`, text };
 }
