@@ -2,7 +2,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { asAdmin, atEnd, devnetForTest, eventually, runCommand, runDaemonHere } from '../support/daemons.js';
-import { scratchDirectory, startArguments, startDaemon, usePostgres } from '../support/daemons.js';
+import {
+  scratchDirectory,
+  startArguments,
+  startDaemon,
+  startDaemonHere,
+  usePostgres,
+} from '../support/daemons.js';
 
 /** A superuser who signs in with a password, which `passwordFile` holds, for PGPASSFILE; `hold` puts another one there. */
 async function passwordRole(url: string, name: string, password: string) {
@@ -74,6 +80,21 @@ it('is quoted by every command, which ends with 74', async () => {
       expect(said).not.toMatch(/fault of the program|tries again|\n {4}at /);
     }
   }
+});
+
+it('is named where it refuses readers alone, though none asks', async () => {
+  const { start, url } = await begin();
+  const faults = await postgres.faultsBefore(url);
+  const daemon = await startDaemonHere(start('--store', faults.url));
+  await daemon.reaches(HEAD);
+  await daemon.ready();
+  const full = { code: '53300', message: 'no connection is left' };
+  faults.script = ({ text }) => (/^SELECT\W*$|FROM flow_store\.body/.test(text) ? full : undefined);
+  expect((await daemon.reason('database_unreachable')).message).toContain(full.message);
+  expect((await daemon.api('/v1/blocks?height=10')).status).toBe(503);
+  faults.script = () => undefined;
+  await daemon.ready();
+  expect((await daemon.api('/v1/blocks?height=10')).status).toBe(200);
 });
 
 it('because the password has changed, is asked again with that of the file', async () => {

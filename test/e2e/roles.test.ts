@@ -22,9 +22,11 @@ const begin = async () => {
 it('one follows the chain, the others serve what it indexes, are ready, and take over at once when it stops', async () => {
   const { devnet, on, start, url } = await begin();
   const dataDir = scratchDirectory();
+  // Not two in one data directory, also where they start at once.
+  const both = [1, 2].map(() => runDaemonHere(on(dataDir, '--stop-height', '30')));
+  expect((await Promise.all(both)).map(({ code }) => code).sort()).toEqual([0, 74]);
   const first = await startDaemonHere(on(dataDir));
   await first.reaches(40);
-  // Not two in one data directory.
   expect(await runDaemonHere(on(dataDir))).toMatchObject(refused(74, 'in use by another daemon'));
   const second = await start();
   await second.reaches(40);

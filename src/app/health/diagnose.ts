@@ -151,7 +151,10 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
       ...(phase() === 'running' ? running() : []),
       finding('reader_down', parts.readers?.down()),
       diskLow(),
-      finding('database_unreachable', databaseTrouble() ?? parts.replica?.trouble?.()),
+      finding(
+        'database_unreachable',
+        databaseTrouble() ?? parts.replica?.trouble?.() ?? parts.readers?.trouble(),
+      ),
       leaderLost(),
     ];
     // What follows from a lack of descriptors is not a cause of its own.

@@ -4,7 +4,8 @@ import { join, resolve } from 'node:path';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
 import { inShell, OperatorError, sleep, systemClock } from '../../runtime/index.js';
-import { LevelIndexStore, loadPostgres, makeDirectory, StorageError } from '../../storage/index.js';
+import { LevelIndexStore, loadPostgres, lockNamed } from '../../storage/index.js';
+import { makeDirectory, StorageError } from '../../storage/index.js';
 import type { IndexStore, StorageErrorKind } from '../../storage/index.js';
 import type { DaemonParts } from '../health/diagnose.js';
 import { runningDaemon, storePathOf } from '../lifecycle/daemonRecord.js';
@@ -50,8 +51,7 @@ export async function openStoreToIndex(
     };
     store = await openStore(level, { clock, logger });
   } else {
-    await refuseUsedDirectory(dataDir);
-    await makeDirectory(dataDir);
+    lifecycle.onClose('data directory', await takeDirectory(dataDir));
     const { PostgresIndexStore } = await loadPostgres();
     const first = { waitMs: DATABASE_WAIT_MS, signal: lifecycle.signal };
     store = await PostgresIndexStore.open({ ...options, ...first, url }, { clock, logger });
@@ -87,16 +87,20 @@ async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logge
 }
 
 /**
- * Refuses a data directory that another daemon uses. With the index in a database, no store lock does that, but record and
- * socket need a directory of their own. Expected errors: OperatorError `storage`.
+ * Makes a data directory that no other daemon uses, and returns what leaves it to others again. With the index in a database, no
+ * store lock keeps them out, but record and socket need a directory of their own. Expected errors: OperatorError `storage`.
  */
-async function refuseUsedDirectory(dataDir: string): Promise<void> {
+async function takeDirectory(dataDir: string): Promise<() => void> {
   const running = await runningDaemon(dataDir);
-  if (running === undefined) return;
+  await makeDirectory(dataDir);
+  const { dev, ino } = await stat(dataDir, { bigint: true });
+  // One that starts at the same time has no record yet.
+  const leave = running === undefined ? await lockNamed(`daemon-${dev}-${ino}`) : undefined;
+  if (leave !== undefined) return leave;
+  const which = running === undefined ? '' : ` (process ${running.pid})`;
   throw new OperatorError(
     'storage',
-    `The data directory ${dataDir} is in use by another daemon (process ${running.pid}). Give every process on this machine ` +
-      'a --data-dir of its own.',
+    `The data directory ${dataDir} is in use by another daemon${which}. Give every process on this machine a --data-dir of its own.`,
   );
 }
 

@@ -44,6 +44,8 @@ class Run {
   readonly calls = new Map<number, (end: AdmissionEnd) => void>();
   /** A state was sent and is not acknowledged yet. */
   awaitsAck = false;
+  /** As of the last acknowledgement: why its database does not answer. */
+  trouble: string | undefined;
   /** Something has changed since that state. */
   hasChanged = false;
   /** How long an acknowledgement is overdue, as counted at each check; 0 when none is. */
@@ -138,7 +140,7 @@ export function keepReaderThread(
   const show = async (to: Run): Promise<void> => {
     if (sources === undefined) return;
     to.awaitsAck = true;
-    await to.thread.ask(undefined, 'show', sources.state());
+    to.trouble = await to.thread.ask(undefined, 'show', sources.state());
     to.awaitsAck = false;
     to.silentMs = 0;
     if (!to.hasChanged) return;
@@ -322,6 +324,8 @@ export function keepReaderThread(
       const limit = HUNG_AFTER_MS / 1_000;
       return `the reader thread has not answered for ${seconds} s; after ${limit} s it is replaced`;
     },
+    /** Why readers cannot be answered from their database; `undefined` while they can, as far as is known. */
+    trouble: (): string | undefined => run?.trouble,
     /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */
     metrics: async (): Promise<readonly MetricsSnapshot[]> => {
       if (run?.isServing) {

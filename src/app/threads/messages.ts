@@ -69,8 +69,8 @@ export interface ReaderState extends IndexMoment {
 
 /** What the reader thread serves to the indexing thread. */
 export interface ReaderCalls {
-  /** What may be read from now on. The first call starts the servers. */
-  show(state: ReaderState): void;
+  /** What may be read from now on. The first call starts the servers. Returns why the database of readers does not answer. */
+  show(state: ReaderState): string | undefined;
   /** A forwarded call must end. */
   makeWay(id: number): void;
   change(settings: ReaderSettings): void;

@@ -49,6 +49,7 @@ export function serveReaders(
       servers?.feed.notify();
       servers?.grpc?.health.notify();
       opening ??= open();
+      return servers?.replica.trouble();
     },
     makeWay: link.makeWay,
     change: (next) => {

@@ -3,7 +3,15 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { encodeTransaction, sha3, type Transaction } from '../../../src/flow/index.js';
 import { packageRoot } from '../../../src/runtime/index.js';
-import { batchOf, countIn, makeChain, makeCollection, plainChain, rowsOf } from '../../support/index.js';
+import {
+  asAdmin,
+  batchOf,
+  countIn,
+  makeChain,
+  makeCollection,
+  plainChain,
+  rowsOf,
+} from '../../support/index.js';
 import { transactionWith, usePostgres } from '../../support/index.js';
 
 const pageAt = (name: string): string => readFileSync(join(packageRoot, 'docs', name), 'utf8');
@@ -72,7 +80,7 @@ it('the rows of transactions say what the transactions say, however those are en
 
 it('the queries of docs/postgresql.md are ten, and answer from what is covered', async () => {
   const aroundGap = chain.filter(({ block }) => block.height !== 15);
-  const { url } = await postgres.filled(10, aroundGap, 14);
+  const { faults, store, url } = await postgres.filledBehindFaults(10, aroundGap, 14);
   expect(queries).toHaveLength(10);
   for (const sql of queries) expect(await rowsOf(url, sql), sql).not.toEqual([]);
   const more = queriesOf(pageAt('data-guide.md'));
@@ -83,6 +91,28 @@ it('the queries of docs/postgresql.md are ten, and answer from what is covered',
         (SELECT max(height) FROM flow.account_transaction)::integer AS account`;
   const shown = await rowsOf(url, highest);
   expect(shown).toEqual([{ block: 14, transactions: 10, collection: 14, account: 14 }]);
+  // Of a whole chain, they read no whole table.
+  for (const ends of [
+    'max(height) FROM flow.transaction',
+    'min(height) FROM flow.block',
+    'max(time) FROM flow.block',
+  ]) {
+    const plan = JSON.stringify(await rowsOf(url, `EXPLAIN SELECT ${ends}`));
+    expect(plan, ends).toMatch(/Index (?:Only )?Scan/);
+    expect(plan, ends).not.toMatch(/Seq Scan on (?:block|transaction)/);
+  }
+  // Nor does a lookup, where nothing was analyzed: as after an upgrade of the server.
+  await asAdmin(
+    url,
+    `INSERT INTO flow_store.transaction SELECT 1000 + number, 0, 0, sha256(number::text::bytea), '', '', 0, 0, '{}', '', '', 0, 0, 0
+        FROM generate_series(1, 100000) AS number`,
+  );
+  let lookup = '';
+  faults.script = ({ text }) => void (lookup = text.includes('WHERE id = $1') ? text : lookup);
+  await store.transactionPlaces(chain[0]!.block.id, 1);
+  const run = `PREPARE lookup AS ${lookup}; EXPLAIN EXECUTE lookup ('\\x00', '{10}', '{14}', 1)`;
+  const [, plan] = (await asAdmin(url, run)) as unknown as { readonly rows: unknown[] }[];
+  expect(JSON.stringify(plan?.rows)).toContain('transaction_0_id_idx');
 });
 
 it('the queries of docs/postgresql.md name every column that the page says there is', async () => {

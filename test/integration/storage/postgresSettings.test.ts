@@ -18,6 +18,7 @@ const HOSTILE: readonly (readonly [name: string, value: string])[] = [
   ['TimeZone', 'Asia/Kathmandu'],
   ['bytea_output', 'escape'],
   ['extra_float_digits', '-15'],
+  ['jit', 'on'],
   ['synchronous_commit', 'off'],
   ['default_transaction_isolation', 'serializable'],
   ['default_transaction_deferrable', 'on'],

@@ -159,7 +159,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
       finalBlock: () => (state.wrong.proven === undefined ? undefined : { height: state.wrong.proven.to }),
       status: () => ({ reason: state.wrong.proven?.reason, failed: state.wrong.proofFailed }),
     },
-    readers: { down: () => state.wrong.readerDown },
+    readers: { down: () => state.wrong.readerDown, trouble: () => undefined },
     queue: { trouble: () => state.wrong.queue },
     replica: { latestIndexedHeight: () => state.latest, trouble: () => state.wrong.replica },
     diskWatch: { disk: () => state.wrong.disk, pause: () => state.wrong.paused },

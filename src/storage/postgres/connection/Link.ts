@@ -29,6 +29,8 @@ const NEEDED: Readonly<Record<string, string>> = {
   TimeZone: 'UTC',
   bytea_output: 'hex',
   extra_float_digits: '1',
+  // How it is run: to compile a plan takes longer than any of our lookups, and without statistics they seem to be long.
+  jit: 'off',
   // What a transaction promises.
   synchronous_commit: 'on',
   default_transaction_isolation: 'read committed',

@@ -14,6 +14,9 @@ import type { Session } from '../connection/Session.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountEntry } from '../../port/AccountIndex.js';
 
+/** How often those who serve readers look whether their database answers. */
+const LOOK_EVERY_MS = 1_000;
+
 /** What a store in PostgreSQL holds: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
 export function postgresSource(session: Session): RecordSource {
   return {
@@ -27,13 +30,20 @@ export function postgresSource(session: Session): RecordSource {
 }
 
 /**
- * The read side of a database that another thread or process writes to, over connections of its own. It connects at the first
- * read, and reads fail (`unavailable`) while the database is unreachable for longer than a moment. Expected errors: `OperatorError` (`configuration`).
+ * The read side of a database that another thread or process writes to, over connections of its own. Reads fail
+ * (`unavailable`) while the database is unreachable for longer than a moment; it knows that though nobody reads. Expected errors:
+ * `OperatorError` (`configuration`).
  */
 export function openPostgresReplica(url: string): Replica {
   const parts = { clock: systemClock, logger: silentLogger };
   const database = new PostgresDatabase(databasePlace(url), parts, { patienceMs: MOMENT_MS });
-  return new Replica({ ...postgresSource(database.patient), close: () => database.close() });
+  const look = (): Promise<undefined> => database.query({ text: 'SELECT' }).then(() => undefined);
+  const looking = database.watch<never>(look, LOOK_EVERY_MS);
+  const close = async (): Promise<void> => {
+    await database.close();
+    await looking;
+  };
+  return new Replica({ ...postgresSource(database.patient), trouble: () => database.trouble(), close });
 }
 
 /** The coverage known here is a moment old: another process may have rewound or repaired since. */
@@ -89,11 +99,13 @@ function pointersOf(
   table: string,
   [collection, transaction, offset, bytes]: readonly [string, string, string, string],
 ) {
+  // In two steps: a server without statistics would look for the lowest place from the first row of the table on.
   const text = `
-    SELECT height, ${collection} AS "collectionIndex", ${transaction} AS "transactionIndex", ${offset} AS offset,
-      ${bytes} AS length FROM flow_store.${table}
-    WHERE id = $1 AND EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
-      WHERE height BETWEEN low AND high)
+    WITH place AS MATERIALIZED (
+      SELECT height, ${collection} AS "collectionIndex", ${transaction} AS "transactionIndex", ${offset} AS offset,
+        ${bytes} AS length FROM flow_store.${table} WHERE id = $1
+    ) SELECT * FROM place WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
+        WHERE height BETWEEN low AND high)
     ORDER BY 1, 2, 3 LIMIT $4`;
   return { name: `${table}_places`, text };
 }

@@ -45,17 +45,25 @@ export async function prepareDatabase(
       await session.query({ text, values: [1, chainId] });
     });
   }
-  // Current: with what a store of an earlier version lacks.
-  const row = await storeRow<{ schemaVersion: number; chainId: string; isCurrent: boolean }>(database, {
+  interface StoreRow {
+    readonly schemaVersion: number;
+    readonly chainId: string;
+    /** It has what a store of an earlier version lacks. */
+    readonly isCurrent: boolean;
+    readonly isReplica: boolean;
+  }
+  const row = await storeRow<StoreRow>(database, {
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
       (SELECT every(to_regclass('flow_store.' || name) IS NOT NULL) FROM unnest($1::text[]) AS name) AND EXISTS (
-        SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "isCurrent"
+        SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "isCurrent",
+      pg_is_in_recovery() AS "isReplica"
       FROM flow_store.store`,
     values: [LATER_NAMES],
   });
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });
-  if (isReadOnly) return;
+  // A replica has what was made on its primary server, a little later.
+  if (isReadOnly || row.isReplica) return;
   if (!row.isCurrent)
     await make(database, async (session) => {
       await session.query({ text: LATER_STATEMENTS.join(';\n') });

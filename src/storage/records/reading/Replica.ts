@@ -19,11 +19,14 @@ const NOTHING: ShownIndex = {
 export class Replica extends RecordReader implements IndexReader {
   readonly accounts: AccountReader = this.accountsOf(() => this.#shown.accounts);
   readonly close: () => Promise<void>;
+  /** Why the database does not answer; `undefined` while it does, or there is none. */
+  readonly trouble: () => string | undefined;
   #shown = NOTHING;
 
-  constructor(source: RecordSource & { readonly close: () => Promise<void> }) {
+  constructor(source: RecordSource & Pick<Replica, 'close'> & Partial<Pick<Replica, 'trouble'>>) {
     super(source);
     this.close = source.close;
+    this.trouble = source.trouble ?? (() => undefined);
   }
 
   show(shown: ShownIndex): void {
