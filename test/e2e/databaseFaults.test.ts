@@ -2,13 +2,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { asAdmin, atEnd, devnetForTest, eventually, runCommand, runDaemonHere } from '../support/daemons.js';
-import {
-  scratchDirectory,
-  startArguments,
-  startDaemon,
-  startDaemonHere,
-  usePostgres,
-} from '../support/daemons.js';
+import { scratchDirectory, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
+import { usePostgres } from '../support/daemons.js';
 
 /** A superuser who signs in with a password, which `passwordFile` holds, for PGPASSFILE; `hold` puts another one there. */
 async function passwordRole(url: string, name: string, password: string) {

@@ -3,15 +3,8 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { encodeTransaction, sha3, type Transaction } from '../../../src/flow/index.js';
 import { packageRoot } from '../../../src/runtime/index.js';
-import {
-  asAdmin,
-  batchOf,
-  countIn,
-  makeChain,
-  makeCollection,
-  plainChain,
-  rowsOf,
-} from '../../support/index.js';
+import { asAdmin, batchOf, countIn, makeChain, makeCollection, plainChain } from '../../support/index.js';
+import { rowsOf } from '../../support/index.js';
 import { transactionWith, usePostgres } from '../../support/index.js';
 
 const pageAt = (name: string): string => readFileSync(join(packageRoot, 'docs', name), 'utf8');

@@ -8,14 +8,8 @@ import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
 import { AbortError } from '../../../src/runtime/index.js';
 import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
-import {
-  eventually,
-  matching,
-  RecordingLogger,
-  refusal,
-  runInProcess,
-  scratchDirectory,
-} from '../../support/index.js';
+import { eventually, matching, RecordingLogger, refusal, runInProcess } from '../../support/index.js';
+import { scratchDirectory } from '../../support/index.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
 
 /** Only for commands that end by themselves. */
