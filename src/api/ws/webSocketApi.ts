@@ -98,6 +98,8 @@ function converse(
   /** `onTaken` is called once the connection has passed it on. */
   const sendText = (text: string, onTaken?: () => void): void => {
     socket.send(text, (error) => {
+      // A client of whom nothing is read shows by this that it is there.
+      if (socket.isPaused) pings.client = 0;
       flow();
       if (!(error instanceof Error)) onTaken?.();
     });

@@ -85,15 +85,15 @@ it('the queries of docs/postgresql.md are ten, and answer from what is covered',
   const shown = await rowsOf(url, highest);
   expect(shown).toEqual([{ block: 14, transactions: 10, collection: 14, account: 14 }]);
   // Of a whole chain, they read no whole table.
-  for (const ends of [
+  const plans = [
     'max(height) FROM flow.transaction',
     'min(height) FROM flow.block',
     'max(time) FROM flow.block',
-  ]) {
-    const plan = JSON.stringify(await rowsOf(url, `EXPLAIN SELECT ${ends}`));
-    expect(plan, ends).toMatch(/Index (?:Only )?Scan/);
-    expect(plan, ends).not.toMatch(/Seq Scan on (?:block|transaction)/);
-  }
+  ];
+  const ends = plans.map((of) => `(SELECT ${of})`).join();
+  const read = JSON.stringify(await rowsOf(url, `EXPLAIN SELECT ${ends}`));
+  expect(read.match(/Index (?:Only )?Scan/g)?.length).toBeGreaterThanOrEqual(plans.length);
+  expect(read).not.toMatch(/Seq Scan on (?:block|transaction)/);
   // Nor does a lookup, where nothing was analyzed: as after an upgrade of the server.
   await asAdmin(
     url,
