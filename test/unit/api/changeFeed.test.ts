@@ -5,7 +5,6 @@ import { MAX_FOLLOWERS, SEND_LIMIT_MS } from '../../../src/api/feed/ChangeFeed.j
 import type { FeedEvent, StartPoint } from '../../../src/api/feed/following.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { createReaderMetrics } from '../../../src/observability/index.js';
-import type { Clock } from '../../../src/runtime/index.js';
 import type { BlockEntry, WholeBlock } from '../../../src/storage/index.js';
 import { branchAbove, chainOf, idOf, MemoryIndexStore, scraped, smallChain } from '../../support/index.js';
 import { numbers as heights, transactionWith, VirtualClock } from '../../support/index.js';
@@ -69,7 +68,7 @@ class World {
   readonly feed: ChangeFeed;
   readonly store: MemoryIndexStore;
 
-  private constructor(store: MemoryIndexStore, clock?: Clock) {
+  private constructor(store: MemoryIndexStore) {
     this.store = store;
     const read = store.blockByHeight.bind(store);
     store.blockByHeight = (height) => {
@@ -79,13 +78,13 @@ class World {
     this.feed = new ChangeFeed({
       reader: store,
       status: { range: () => this.range },
-      clock: clock ?? this.clock,
+      clock: this.clock,
       metrics: this.metrics,
     });
   }
 
-  static async with(blocks: number, clock?: Clock): Promise<World> {
-    const world = new World(await MemoryIndexStore.startingAt(FIRST), clock);
+  static async with(blocks: number): Promise<World> {
+    const world = new World(await MemoryIndexStore.startingAt(FIRST));
     await world.commit(blocks);
     return world;
   }

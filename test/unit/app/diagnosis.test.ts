@@ -382,19 +382,15 @@ describe('the lowest missing height, held up', () => {
   });
 });
 
-it('execution data as the only source is no trouble while the next height is not sealed', async () => {
-  const { clock, codes, state } = healthyDaemon({ ediOnly: true });
+it('execution data as the only source is trouble when the sealed head stands, and none while it moves below the next height', async () => {
+  const { clock, codes, state, told } = healthyDaemon({ ediOnly: true });
+  state.facts = { stage: 'collecting' };
   for (let second = 0; second < 60; second += 1) {
     state.head = 1010 + second;
     if (second % 8 === 0) state.sealedMovedAtMs = clock.monotonic();
     expect(await codes(1_000)).toEqual([]);
   }
-});
-
-it('execution data as the only source is trouble when the sealed head stands', async () => {
-  const { codes, state, told } = healthyDaemon({ ediOnly: true, head: 1010 });
-  state.facts = { stage: 'collecting' };
-  expect(await codes(13_000)).toEqual([]);
+  expect(await codes(9_000)).toEqual([]);
   const words = 'waiting for height 1001 to be sealed; the sealed head, 1000, has not moved';
   expect(await told(3_000)).toEqual([expect.stringContaining(`edi_unavailable: ${words}`)]);
 });

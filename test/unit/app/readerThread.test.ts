@@ -217,8 +217,8 @@ describe('a thread that does not answer', () => {
   });
 });
 
-it('a thread that ends is followed by another one at once, and after longer pauses when that ends as well', async () => {
-  const { clock, last, logger, thread, threads } = await serving();
+it('a thread that ends is followed by another one at once, after longer pauses when that ends as well, and at once again after one that served for a minute', async () => {
+  const { clock, last, listens, logger, thread, threads } = await serving();
   for (const expected of [0, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
     const count = threads.length;
     last().ends(new Error('broken'));
@@ -229,21 +229,15 @@ it('a thread that ends is followed by another one at once, and after longer paus
     expect(threads).toHaveLength(count + 1);
     expect(logger.records.at(-1)?.fields).toMatchObject({ restartInMs: expected });
   }
-});
-
-it('a thread that ends after it served for a minute is followed at once', async () => {
-  const { clock, last, listens, threads } = await serving();
-  last().ends(new Error('broken'));
-  await clock.advance(1);
-  const second = last();
   await listens();
+  const count = threads.length;
   for (let seconds = 0; seconds < 61; seconds += 1) {
     await clock.advance(1_000);
-    await second.acks();
+    await last().acks();
   }
-  second.ends(new Error('broken'));
+  last().ends(new Error('broken'));
   await clock.advance(1);
-  expect(threads).toHaveLength(3);
+  expect(threads).toHaveLength(count + 1);
 });
 
 it('a thread that ends keeps what it counted, and not its levels', async () => {

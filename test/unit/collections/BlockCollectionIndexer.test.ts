@@ -5,7 +5,7 @@ import { createMetrics, silentLogger, type Logger } from '../../../src/observabi
 import { AbortError } from '../../../src/runtime/index.js';
 import { ParentLinkError } from '../../../src/storage/index.js';
 import type { CommitQueueOptions, SporkRecord, WriteRoom } from '../../../src/storage/index.js';
-import { block, collection, HandClock, HandStore, id, settle } from './meetingHarness.js';
+import { block, collection, committing, HandClock, HandStore, id, settle } from './meetingHarness.js';
 import { RecordingLogger, windowOf } from '../../support/index.js';
 
 interface Options extends Partial<CommitQueueOptions> {
@@ -33,10 +33,6 @@ function indexing({ store = new HandStore(), windowHeights = 100, ...options }: 
   return { store, clock, metrics, indexer, put };
 }
 
-function committing(sporks?: readonly SporkRecord[]): HandStore {
-  return Object.assign(new HandStore(1, sporks), { auto: true });
-}
-
 /** Who tells of the sporks that are known at that moment. */
 function tellerOf(known: readonly SporkRecord[]): Options {
   return { sporkFor: (height) => known.findLast(({ rootHeight }) => rootHeight <= height) };
@@ -44,24 +40,6 @@ function tellerOf(known: readonly SporkRecord[]): Options {
 
 function heightsOf(store: HandStore): number[][] {
   return store.batches.map((batch) => batch.blocks.map((entry) => entry.block.height));
-}
-
-class HandRoom implements WriteRoom {
-  isFull = false;
-  #goOn: () => void = () => undefined;
-
-  whenRoom(signal: AbortSignal): Promise<void> | undefined {
-    if (!this.isFull || signal.aborted) return undefined;
-    return new Promise((resolve) => {
-      this.#goOn = resolve;
-      signal.addEventListener('abort', () => resolve());
-    });
-  }
-
-  open(): void {
-    this.isFull = false;
-    this.#goOn();
-  }
 }
 
 function heightsStaged(store: HandStore): number[] {
@@ -244,8 +222,7 @@ it.each([
   'records no spork of which a node tells %s its root is written as %s, which is proven and %s, and says so once',
   async (when, sporkId) => {
     const told = [{ rootHeight: 2, sporkId }];
-    const store = new HandStore(1, []);
-    store.auto = true;
+    const store = committing();
     const isTold = (): boolean => when === 'before' || store.batches.length > 1;
     const logger = new RecordingLogger();
     const { indexer } = indexing({ store, logger, sporkFor: () => (isTold() ? told[0] : undefined) });
@@ -277,11 +254,19 @@ it('records the root that the spork table confirms without an id, where no node 
 });
 
 it('begins no batch while there is no room, loses nothing of what waits, and can be stopped then', async () => {
-  const room = new HandRoom();
-  const { store, put, indexer } = indexing({ room });
+  let isFull = false;
+  let goOn = (): void => undefined;
+  const whenRoom = (signal: AbortSignal): Promise<void> | undefined => {
+    if (!isFull || signal.aborted) return undefined;
+    return new Promise((resolve) => {
+      goOn = resolve;
+      signal.addEventListener('abort', () => resolve());
+    });
+  };
+  const { store, put, indexer } = indexing({ room: { whenRoom } });
   const first = put(1, ['a']);
   await settle();
-  room.isFull = true;
+  isFull = true;
   const rest = [put(2, ['b']), put(3)];
   await settle();
   store.finish();
@@ -291,9 +276,10 @@ it('begins no batch while there is no room, loses nothing of what waits, and can
   expect(indexer.commitStartedAtMs(), 'a pause is no slow disk').toBeUndefined();
   rest.push(put(4));
   store.auto = true;
-  room.open();
+  isFull = false;
+  goOn();
   expect(await Promise.all(rest)).toEqual([true, true, true]);
-  room.isFull = true;
+  isFull = true;
   const refused = expect(put(5)).rejects.toThrow(AbortError);
   await settle();
   await Promise.all([indexer.stop(), refused]);

@@ -32,8 +32,7 @@ const idsOf = (collections: readonly MadeCollection[]) => collections.map(({ id 
 const [one, two, three] = many(3, 'named') as [MadeCollection, MadeCollection, MadeCollection];
 
 it('asking: keeps a slot for the lowest height while calls of higher ones hang', async () => {
-  const requests = requester({ concurrency: 3 });
-  requests.request(1, [one.id]);
+  const requests = requester({ concurrency: 3 }).request(1, [one.id]);
   for (const [place, { id }] of many(5).entries()) requests.request(2 + place, [id]);
   expect(a.pending).toHaveLength(3);
   a.pending[0]!.fail('not_found');
@@ -148,8 +147,7 @@ it('refusing: counts answers that cannot be read or are too large', async () => 
 
 it('refusing: warns once per liar, and names no id above debug', async () => {
   a.onCall = (call) => call.answer(two.transactions);
-  const requests = requester();
-  requests.request(1, [one.id]);
+  const requests = requester().request(1, [one.id]);
   await clock.advance(20_000);
   const warnings = logger.of('warn');
   expect(a.calls.length).toBeGreaterThan(3);
@@ -176,8 +174,7 @@ it('refusing: passes an error that nobody expects to the owner, or one of the wi
   fail();
   await clock.settle();
   expect(fatal).toEqual([bug]);
-  const stopped = requester();
-  stopped.request(1, [one.id]);
+  const stopped = requester().request(1, [one.id]);
   await stopped.stop();
   fail();
   await clock.settle();
@@ -185,8 +182,7 @@ it('refusing: passes an error that nobody expects to the owner, or one of the wi
 });
 
 it('cancelling ends a collection that is fetched in parts between any two of them', async () => {
-  const requests = requester();
-  requests.request(1, [one.id]);
+  const requests = requester().request(1, [one.id]);
   a.pending[0]!.fail('unimplemented');
   requests.cancel(1);
   await clock.settle();
@@ -234,8 +230,7 @@ describe('nodes without GetFullCollectionByID', () => {
     const full = makeCollection('a full one', 8);
     const serve = honestOf(full, one);
     const hangs = full.transactionIds.at(-1);
-    const requests = requester({ concurrency: 4 });
-    requests.request(1, [full.id]);
+    const requests = requester({ concurrency: 4 }).request(1, [full.id]);
     a.pending.forEach(serve);
     await clock.settle();
     requests.request(2, [one.id]);
@@ -252,8 +247,7 @@ describe('nodes without GetFullCollectionByID', () => {
       // The second time it waits for its turn.
       else if (a.calls.length <= 1 + one.transactions.length) call.fail('rate_limited');
     };
-    const requests = requester();
-    requests.request(1, [one.id]);
+    const requests = requester().request(1, [one.id]);
     await clock.settle();
     const trail = requests.trail(one.id);
     expect(trail).toMatchObject({ attempts: 1, isUnderWay: true });
@@ -267,8 +261,7 @@ describe('nodes without GetFullCollectionByID', () => {
   it('are not begun while their transactions are held back, which is told', async () => {
     a.onCall = honestOf(one);
     a.heldBackUntilMs.set('GetTransaction', 2_000);
-    const requests = requester();
-    requests.request(1, [one.id]);
+    const requests = requester().request(1, [one.id]);
     await clock.advance(1_800);
     expect(a.calls).toEqual([]);
     expect(requests.heldBack(1)).toEqual([{ node: a.name, untilMs: 2_000 }]);
@@ -288,8 +281,7 @@ describe('nodes without GetFullCollectionByID', () => {
     await clock.settle();
     expect(sink.ids).toEqual([one.id]);
     expect(a.calls).toEqual([]);
-    const alone = requester();
-    alone.request(2, [one.id]);
+    const alone = requester().request(2, [one.id]);
     await clock.settle();
     expect(alone.trail(one.id)).toMatchObject({ attempts: 1, isUnderWay: false });
   });
@@ -318,8 +310,7 @@ describe('nodes without GetFullCollectionByID', () => {
     a.onCall = (call) => {
       if (call.method === 'GetCollectionByID') serve(call);
     };
-    const requests = requester();
-    requests.request(1, [one.id]);
+    const requests = requester().request(1, [one.id]);
     await clock.settle();
     const [first, second] = a.pending;
     first!.fail('not_found');
@@ -416,8 +407,7 @@ describe('the slots, which all requesters share,', () => {
   it('are given back by an answer that comes after the stop', async () => {
     const slots = new EndpointSlots({ concurrency: 4 });
     a.getFullCollection = () => Promise.resolve(one.transactions);
-    const requests = requester({}, { slots });
-    requests.request(1, [one.id]);
+    const requests = requester({}, { slots }).request(1, [one.id]);
     expect(slots.inUse).toBe(1);
     await requests.stop();
     expect([slots.inUse, requests.inFlight()]).toEqual([0, 0]);

@@ -21,7 +21,11 @@ function take(slots: EndpointSlots, use: Use): number {
 }
 
 function giveBack(slots: EndpointSlots, use: Use, count = 1): void {
-  for (let given = 0; given < count; given += 1) held.get(slots)![use].pop()!();
+  for (let given = 0; given < count; given += 1) {
+    const release = held.get(slots)![use].pop()!;
+    // However often it is called, it gives one back.
+    for (let times = 0; times < 3; times += 1) release();
+  }
 }
 
 it('are never all taken by history, and left to the live range alone while that takes them', () => {
@@ -122,16 +126,8 @@ it('go to the live range first where there is a single one', async () => {
   expect(take(slots, 'history')).toBe(0);
   await Promise.resolve();
   expect([take(slots, 'history'), slots.inUse]).toEqual([0, 1]);
-  giveBack(slots, 'lowest');
-});
-
-it('are given back once, however often their release is called', () => {
-  const slots = new EndpointSlots({ concurrency: 4 });
-  const [first, second] = [slots.tryAcquire(NODE, 'other')!, slots.tryAcquire('b:1', 'history')!];
+  slots.tryAcquire('b:1', 'lowest');
   expect(slots.inUse).toBe(2);
-  for (let times = 0; times < 3; times += 1) first();
+  giveBack(slots, 'lowest');
   expect(slots.inUse).toBe(1);
-  second();
-  expect(slots.inUse).toBe(0);
-  expect(take(slots, 'other')).toBe(3);
 });

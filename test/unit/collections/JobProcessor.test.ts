@@ -1,11 +1,10 @@
 import { expect, it } from 'vitest';
 import { Failures } from '../../../src/access/index.js';
 import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
-import { block, HandStore, id, meeting, settle } from './meetingHarness.js';
+import { block, committing, id, meeting, settle } from './meetingHarness.js';
 
 it('is done with a height that held up the watermark once that has moved, and with no other block', async () => {
-  const store = new HandStore();
-  store.auto = true;
+  const store = committing();
   const before = meeting({ store });
   before.run(block(2, []));
   before.run(block(4, []));
@@ -74,8 +73,7 @@ it('counts what comes by each source, and again what had come already', async ()
 const source = { name: 'node', method: 'GetBlockByHeight' } as const;
 
 it('begins a height that is not complete anew with the block of the chain, as the same job', async () => {
-  const m = meeting();
-  m.store.auto = true;
+  const m = meeting({ store: committing() });
   m.run(block(1, ['a', 'lie'], 'lying'));
   m.run(block(2, ['lie']));
   m.answer('a');
@@ -112,8 +110,7 @@ it('reports a failed commit to the owner once, and is done with nothing', async 
 });
 
 it('reports what a done throws to the owner', async () => {
-  const m = meeting();
-  m.store.auto = true;
+  const m = meeting({ store: committing() });
   const bug = new Error('bug in the consumer');
   m.processor.run({ id: '1', height: 1, block: block(1, []) }, () => {
     throw bug;

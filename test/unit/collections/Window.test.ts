@@ -108,15 +108,12 @@ it('Window wakes those who wait at a new block, a delivery, a durable commit and
   }
 });
 
-/** One that fulfils what every status promises. */
-const whole = (): HeightRecord => new HeightRecord(block(1, ['a']));
-
 it.each([
   ['collecting', 0, 'linked'],
   ['complete', 1, 'linked'],
   ['durable', 1, 'complete'],
 ] as const)('the life of a height enters %s only with what that promises', (to, missing, from) => {
-  const record = whole();
+  const record = new HeightRecord(block(1, ['a']));
   if (from !== 'linked') record.moveTo(from);
   record.missingCount = missing;
   expect(() => record.moveTo(to)).toThrow(`and lacks ${missing}`);
@@ -124,7 +121,7 @@ it.each([
 });
 
 it('the life of a height never goes back', () => {
-  const record = whole();
+  const record = new HeightRecord(block(1, ['a']));
   record.moveTo('complete');
   expect(() => record.moveTo('linked')).toThrow('from complete to linked');
 });

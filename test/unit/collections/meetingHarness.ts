@@ -59,9 +59,9 @@ export class HandStore extends MemoryIndexStore {
   #pending:
     { batch: CommitBatch; meta: StoreMeta; resolve: () => void; reject: (error: Error) => void } | undefined;
 
-  constructor(firstHeight = 1, sporks: readonly SporkRecord[] = []) {
+  constructor(sporks: readonly SporkRecord[] = []) {
     super();
-    this.#meta = { schemaVersion: 1, chainId: 'flow-test', firstHeight, createdBy: 'test', sporks };
+    this.#meta = { schemaVersion: 1, chainId: 'flow-test', firstHeight: 1, createdBy: 'test', sporks };
     void this.initialise(this.#meta);
   }
 
@@ -108,6 +108,11 @@ export class HandStore extends MemoryIndexStore {
     this.#pending = undefined;
     pending.reject(error);
   }
+}
+
+/** A store that has committed at once. */
+export function committing(sporks?: readonly SporkRecord[]): HandStore {
+  return Object.assign(new HandStore(sporks), { auto: true });
 }
 
 export async function settle(): Promise<void> {

@@ -318,7 +318,7 @@ export class HeightsRequester extends CollectionRequester {
     onTestFinished(() => this.stop());
   }
 
-  override request(height: number, ids: readonly Identifier[] = []): void {
+  override request(height: number, ids: readonly Identifier[] = []): this {
     const before = this.#mcq.missingIds(height);
     const wanted = { ...makeBlock(height, 0).block, collectionIds: [...before, ...ids] };
     if (this.#mcq.replaceBlock(wanted) === undefined && ids.length > 0) {
@@ -326,6 +326,7 @@ export class HeightsRequester extends CollectionRequester {
       record.requests = this.#requests.get(height);
     }
     super.request(height);
+    return this;
   }
 
   override cancel(height: number): void {

@@ -109,7 +109,7 @@ export class Reading {
   readonly replaced: { readonly height: number; readonly id: string }[] = [];
   watermark: number;
   latest: BlockHead | undefined;
-  head: number;
+  head = 0;
 
   constructor(
     world: World,
@@ -118,17 +118,15 @@ export class Reading {
       readonly stopHeight?: number;
       readonly watermark?: number;
       readonly empty?: boolean;
-      readonly head?: number;
       readonly storedBlock?: ChainDependencies['storedBlock'];
       readonly headId?: ChainDependencies['headId'];
     },
   ) {
     this.world = world;
-    const { window, stopHeight, watermark = 100, empty = false, head = 0, storedBlock, ...rest } = options;
+    const { window, stopHeight, watermark = 100, empty = false, storedBlock, ...rest } = options;
     const { headId = () => undefined, ...others } = rest;
     this.watermark = watermark;
     this.latest = empty ? undefined : world.chain.block(watermark);
-    this.head = head;
     this.heights = windowOf(
       { latestIndexedHeight: () => this.watermark, hasHeight: () => false },
       { heights: window, stopHeight, head: () => this.head },
@@ -208,4 +206,12 @@ export function reads(
 ): { readonly world: World; readonly reading: Reading } {
   const world = new World(...names);
   return { world, reading: new Reading(world, options) };
+}
+
+/** The same, and what it tells of its heads: the finalized one stands at 100, and so much time has passed. */
+export async function follows(sealed: number, thenMs: number, ...names: string[]) {
+  const world = new World(...names);
+  const listener = world.listener(100, sealed);
+  await world.clock.advance(thenMs);
+  return { world, listener };
 }

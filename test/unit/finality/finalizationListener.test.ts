@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { World } from './bench.js';
+import { follows, World } from './bench.js';
 
 it('tells each rise of the sealed head, when it has risen', async () => {
   const world = new World('a');
@@ -18,9 +18,7 @@ it('tells each rise of the sealed head, when it has risen', async () => {
 });
 
 it('forgets what a node of another chain told, and follows those of ours', async () => {
-  const world = new World('astray', 'b');
-  const listener = world.listener(100, 100);
-  await world.clock.advance(1_000);
+  const { world, listener } = await follows(100, 1_000, 'astray', 'b');
   world.node('astray').advance(900, 900);
   await world.clock.advance(1_000);
   expect(listener.finalized.height).toBe(900);
@@ -43,10 +41,8 @@ it.each([
   { names: ['astray'], indexed: 890, left: 901 },
 ])('forgets after a minute a head that one node told and took back: $names, $indexed', async (given) => {
   const { names, indexed, left } = given;
-  const world = new World(...names);
+  const { world, listener } = await follows(100, 1_000, ...names);
   world.indexed = indexed;
-  const listener = world.listener(100, 100);
-  await world.clock.advance(1_000);
   // One more word for it, and the minute begins anew.
   for (const [told, seconds] of [
     [900, 40],
@@ -64,9 +60,7 @@ it.each([
 
 it('forgets what is on its way through a stream as well', async () => {
   for (let turns = 0; turns < 16; turns += 1) {
-    const world = new World('astray', 'b');
-    const listener = world.listener(100, 100);
-    await world.clock.advance(1_000);
+    const { world, listener } = await follows(100, 1_000, 'astray', 'b');
     world.nodes.live = () => [world.node('b')];
     world.node('astray').advance(101, 101);
     for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
@@ -93,9 +87,7 @@ it('gives the first head as soon as there is one, and stops waiting when told', 
 });
 
 it('opens a silent stream again within 10 s while the polled head moves', async () => {
-  const world = new World('a', 'b');
-  const listener = world.listener(100, 100);
-  await world.clock.settle();
+  const { world, listener } = await follows(100, 0, 'a', 'b');
   world.node('a').silent = true;
   let height = 100;
   const tookMs = await world.clock.advanceUntil(() => {
@@ -112,9 +104,7 @@ it('opens a silent stream again within 10 s while the polled head moves', async 
 });
 
 it('opens a stream again that delivers, but slower than the chain moves', async () => {
-  const world = new World('a', 'b');
-  const listener = world.listener(100, 100);
-  await world.clock.settle();
+  const { world, listener } = await follows(100, 0, 'a', 'b');
   // The stream of a gets one block in two seconds, its unary calls and b know five in two seconds.
   const slow = world.node('a');
   for (let second = 1; world.streamReopens.counts['finalized stale'] === undefined; second += 1) {
@@ -132,9 +122,7 @@ it('opens a stream again that delivers, but slower than the chain moves', async 
 });
 
 it('takes a chain that stands still for what it is', async () => {
-  const world = new World('a');
-  const listener = world.listener(100, 95);
-  await world.clock.advance(3_600_000);
+  const { world, listener } = await follows(95, 3_600_000, 'a');
   expect(world.streamReopens.counts).toEqual({});
   expect(world.nodes.faults()).toEqual([]);
   expect(listener.finalized.answerAgeMs()).toBeLessThanOrEqual(4_000);
