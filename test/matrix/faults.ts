@@ -82,7 +82,7 @@ const faultsByKind: Readonly<Record<FaultKind, readonly MatrixFault[]>> = {
   stall: [fault('stall', 'silence', { fault: 'stall' }), opening('stall', 'silence', { fault: 'stall' })],
   latency: [
     // A stream that begins forty blocks below the head gives six in a second: with it after nine, of fifteen.
-    fault('latency', 'harmless', { fault: 'latency', delayMs: 150 }),
+    fault('latency', 'harmless', { fault: 'latency', delayMs: 100 }),
     fault('endless-latency', 'silence', { fault: 'latency', delayMs: 60_000 }),
   ],
   cut: [
