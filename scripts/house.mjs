@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_154,
   'src/storage': 11_309,
   'src/main.ts': 252,
-  test: 59_968,
+  test: 59_970,
 };
 
 const packageHomes = {
