@@ -57,7 +57,7 @@ function starterOf(name: string, heapMib: number) {
   return (workerData?: unknown): Worker | ReturnType<typeof endedThread> => {
     if (digestOf(path) !== begunWith)
       return endedThread(`${path} was replaced or removed while this process runs: restart it`);
-    // Without a current directory no thread starts; the one of the start is gone. The daemon finds nothing by it.
+    // No thread starts without a current directory, and ours is gone. The daemon uses no path relative to it.
     if (unlessThrown(() => realpathSync.native('.')) === undefined) process.chdir(parse(packageRoot).root);
     try {
       return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });

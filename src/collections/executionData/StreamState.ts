@@ -257,7 +257,7 @@ export class StreamState implements ExecutionDataForecast {
     return (this.#parts.dueHeight() ?? -Infinity) >= this.next;
   }
 
-  /** Call it while a message is read for that does not come. */
+  /** What is wrong while the reader waits for a message that is late. */
   silence(): StreamFault | undefined {
     const nowMs = this.#parts.clock.monotonic();
     this.#dueSinceMs = this.#isDue() ? (this.#dueSinceMs ?? nowMs) : undefined;

@@ -8,7 +8,7 @@ import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
 const PATIENCE_MS = 1_000;
-/** One that lacks a block after this time, when the next one comes, is late as well: of most chains the next comes sooner. */
+/** A witness that lacks the block after this time, when the next one comes, is late: blocks may be less than a second apart. */
 const OVERTAKEN_MS = PATIENCE_MS / 2;
 /** Pause before asking again where no witness has the block yet. */
 const NOT_YET_MS = 100;

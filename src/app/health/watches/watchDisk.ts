@@ -87,7 +87,7 @@ async function seenAt(path: string): Promise<Seen> {
     lock.status === 'rejected' &&
     ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].some((code) => hasCode(lock.reason, code));
   return {
-    // One of memory, or of a program, may give its size as 0, and mean that it has none.
+    // File systems in memory or user space may report a size of 0: it is unknown, and not full.
     disk: disk.status === 'fulfilled' && disk.value.sizeBytes > 0 ? disk.value : undefined,
     place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? GONE : undefined,
   };
