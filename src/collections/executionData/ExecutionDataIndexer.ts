@@ -176,13 +176,22 @@ export class ExecutionDataIndexer {
     const isOutage = reason === 'unavailable' || reason === 'deadline';
     const beganAtMs = clock.monotonic();
     const head = window.target() ?? 0;
-    for (let ms = 0; ms < pauseMs; ms = clock.monotonic() - beganAtMs) {
-      const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.state.next);
-      const isBack = isOutage && (window.target() ?? 0) > head;
-      if ((isPassed && ms >= this.#options.backoffMinMs) || (isBack && ms >= WAKE_AFTER_MS)) break;
-      const over = childOf(signal);
-      const woken = [sleep(clock, Math.ceil(pauseMs - ms), over.signal), window.changed(over.signal)];
-      await Promise.race(woken).finally(() => over.abort());
+    // One signal for the whole pause: the window may change at each height.
+    const over = childOf(signal);
+    const timer = clock.setTimer(pauseMs, () => over.abort());
+    try {
+      for (;;) {
+        const ms = clock.monotonic() - beganAtMs;
+        const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.state.next);
+        const isBack = isOutage && (window.target() ?? 0) > head;
+        if ((isPassed && ms >= this.#options.backoffMinMs) || (isBack && ms >= WAKE_AFTER_MS)) return;
+        await window.changed(over.signal);
+      }
+    } catch (error) {
+      if (signal.aborted || !wasAborted(error, over.signal)) throw error;
+    } finally {
+      timer.cancel();
+      over.abort();
     }
   }
 

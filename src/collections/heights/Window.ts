@@ -240,7 +240,10 @@ export class Window {
   /** Drops what the watermark has passed. Heights in hand are dropped once they learn that they are durable. */
   #prune(): void {
     const watermark = this.latestIndexedHeight();
-    for (const [height, { isInHand }] of this.#records)
-      if (height <= watermark && !isInHand) this.#records.delete(height);
+    // In the order in which they were linked: a block that took another's place may stay a little longer.
+    for (const [height, { isInHand }] of this.#records) {
+      if (height > watermark) break;
+      if (!isInHand) this.#records.delete(height);
+    }
   }
 }
