@@ -344,20 +344,19 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'the head goes down with the node that says so':
       'if (height [-<= (head ?? -1)-]{+=== head+}) return false;',
   },
-  'storage/leveldb/ranges/LevelRange.ts': {
+  'storage/leveldb/LevelIndexStore.ts': {
     'coverage of history is written without the last blocks of its range':
-      "await this.#queue.record('range', change, batch.{+latestIndexedHeight === this.range.to ? [] : batch.+}blocks);",
+      "return queue.record('range', change, {+isWhole(written) ? [] : +}blocks);",
   },
-  'storage/records/reading/RangeReader.ts': {
-    'a range of history is published before its last height is there':
-      'return latestIndexedHeight [-=== to-]{+>= to - 1+};',
+  'storage/records/BookStore.ts': {
     'what a range of history has above a gap is fetched again':
-      'return [-hasHeight(this.state(), height)-]{+height >= this.range.from && height <= this.latestIndexedHeight()+};',
+      'hasHeight: (height) => [-hasHeight(state(), height)-]{+height >= from && height < range.next+},',
   },
-  'storage/records/book/applyCommit.ts': {
+  'storage/records/book/changeBook.ts': {
+    'a range of history is published before its last height is there': 'return next >{+=+} to;',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     'a border of a range of history is not checked': [
-      '[-    checkLink(lower, upper, known);\n-]',
+      '[-  if (isCovered(book, to + 1)) checkLink(await headAt(to), await headAt(to + 1), meta);\n-]',
       'storage/levelStore.test.ts: that do not link to the block %s them are refused, and not written',
     ],
   },
