@@ -51,23 +51,23 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       '    {+if (collectionIndex === 0) +}collection.seal(put);',
     'proofs: a block is stored without its proof': '[-      proof: block.proof,\n-]',
   },
-  'storage/CommitQueue.ts': {
+  'storage/commitQueue.ts': {
     'what joined the next batch is left there when no other block follows':
-      'while (this.#waiting.length > 0 || this.#[-next.blocks.length > 0 || this.#-]mayPass())',
+      'while (waiting.length > 0 || [-next.blocks.length > 0 || -]mayPass())',
     'a block that does not fit into the next batch is forgotten':
-      '    this.#waiting.splice(0, {+next.isFull(this.#options) ? count + 1 : +}count);',
+      'waiting.slice({+isFull() ? count + 1 : +}count);',
     'what an earlier process left above a gap counts before the chain has borne it out':
-      'return this.#store.hasHeight(height)[- && !this.#doubted.has(height)-];',
+      '=> store.hasHeight(height)[- && !doubted.has(height)-];',
     'a batch has room for a second spork, whose record is lost': [
-      '[-    if (this.spork !== undefined && spork !== undefined) return false;\n-]',
+      '[-      if (next.spork !== undefined && block.spork !== undefined) return false;\n-]',
       'collections/BlockCollectionIndexer.test.ts: records a spork with its root block, once, and at most one per batch',
     ],
     'the root of a spork is written without the record of the spork':
       'const spork = [-group.spork ?? (late && (await late))-]{+late && (await late)+};',
     'watermark jumps over a gap':
-      '    [-while (writing.has(height + 1) || this.#isConfirmed(height + 1)) height += 1-]{+height = Math.max(height, ...blocks.map(({ block }) => block.height))+};',
+      '    [-while (writing.has(latestIndexedHeight + 1) || isConfirmed(latestIndexedHeight + 1))\n      latestIndexedHeight += 1-]{+latestIndexedHeight = Math.max(latestIndexedHeight, ...blocks.map(({ block }) => block.height))+};',
     'watermark does not pass over what is durable above a gap':
-      'while (writing.has(height + 1)[- || this.#isConfirmed(height + 1)-]) height += 1;',
+      'while (writing.has(latestIndexedHeight + 1)[- || isConfirmed(latestIndexedHeight + 1)-])',
   },
   'access/pool/sporks/SporkVerifier.ts': {
     'a spork that the table lacks is believed from a single node, whatever the others do':
@@ -344,20 +344,19 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'the head goes down with the node that says so':
       'if (height [-<= (head ?? -1)-]{+=== head+}) return false;',
   },
-  'storage/leveldb/ranges/LevelRange.ts': {
+  'storage/leveldb/LevelIndexStore.ts': {
     'coverage of history is written without the last blocks of its range':
-      "await this.#queue.record('range', change, batch.{+latestIndexedHeight === this.range.to ? [] : batch.+}blocks);",
+      "return queue.record('range', change, {+isWhole(written) ? [] : +}blocks);",
   },
-  'storage/records/reading/RangeReader.ts': {
-    'a range of history is published before its last height is there':
-      'return latestIndexedHeight [-=== to-]{+>= to - 1+};',
+  'storage/records/BookStore.ts': {
     'what a range of history has above a gap is fetched again':
-      'return [-hasHeight(this.state(), height)-]{+height >= this.range.from && height <= this.latestIndexedHeight()+};',
+      'hasHeight: (height) => [-hasHeight(state(), height)-]{+height >= from && height < range.next+},',
   },
-  'storage/records/book/applyCommit.ts': {
+  'storage/records/book/changeBook.ts': {
+    'a range of history is published before its last height is there': 'return next >{+=+} to;',
     // In the simulation as in the daemon, the line has asked the nodes about its borders before.
     'a border of a range of history is not checked': [
-      '[-    checkLink(lower, upper, known);\n-]',
+      '[-  if (isCovered(book, to + 1)) checkLink(await headAt(to), await headAt(to + 1), meta);\n-]',
       'storage/levelStore.test.ts: that do not link to the block %s them are refused, and not written',
     ],
   },

@@ -50,7 +50,7 @@ describe('the floors of the house', () => {
     ['stays in its room', 'src/collections/x.ts', "import './ports.js';"],
     ['goes down inside a room', 'src/api/rest/x.ts', "import '../view/ApiError.js';"],
     ['stands on the ground of a room', 'src/collections/requester/x.ts', "import '../ports.js';"],
-    ['goes down inside a sub-room', 'src/storage/postgres/ranges/x.ts', "import '../tables/schema.js';"],
+    ['goes down inside a sub-room', 'src/storage/postgres/verify/x.ts', "import '../tables/schema.js';"],
     ['goes down from a nested room', 'src/storage/postgres/tables/x.ts', "import '../../records/schema.js';"],
     ['uses the package of its room', 'src/storage/x.ts', "import 'level';"],
   ])('accepts an import that %s', async (_name, path, code) => {

@@ -2,9 +2,9 @@ import { decodeBlock } from '../../flow/index.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
-import { CommitQueue } from '../../storage/index.js';
-import type { BlockHead, CommitQueueOptions, RangeStore } from '../../storage/index.js';
-import type { SporkRecord, WriteRoom } from '../../storage/index.js';
+import { commitQueue } from '../../storage/index.js';
+import type { BlockHead, CommitQueue, CommitQueueOptions } from '../../storage/index.js';
+import type { RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
 import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { Window } from '../heights/Window.js';
 
@@ -15,7 +15,7 @@ interface Dependencies {
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
   readonly logger: Logger;
-  /** See `CommitQueue`. */
+  /** See `commitQueue`. */
   readonly room?: WriteRoom | undefined;
   /** The spork of a height, if known. Recorded together with its root block. */
   readonly sporkFor?: (height: number) => SporkRecord | undefined;
@@ -39,7 +39,7 @@ export class BlockCollectionIndexer {
   constructor(options: CommitQueueOptions, dependencies: Dependencies) {
     const { clock, logger, metrics, room, store, window } = dependencies;
     this.#deps = dependencies;
-    this.#queue = new CommitQueue(store, options, {
+    this.#queue = commitQueue(store, options, {
       clock,
       room,
       lateSpork: () => this.#lateSpork(),

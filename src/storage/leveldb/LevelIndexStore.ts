@@ -6,15 +6,15 @@ import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore } from '../port/IndexStore.js';
 import type { RangeChange } from '../port/RangeBook.js';
 import type { BlockEntry, CommitBatch, RangeStore } from '../port/RangeStore.js';
-import type { CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
+import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../port/stored.js';
 import { isLive, OPEN_END } from '../records/accountCoverage.js';
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
-import { headOf, provenRecord } from '../records/blocks/readBlocks.js';
+import { headOf, provenRecord, readHead } from '../records/blocks/readBlocks.js';
 import { applyCommit } from '../records/book/applyCommit.js';
 import { putChanges, loadBook, readOne, single } from '../records/book/bookRecords.js';
-import { newRange, openAt, settled, withOpen } from '../records/book/changeBook.js';
-import { withProofs, withRangeChange } from '../records/book/changeBook.js';
+import { isWhole, newRange, openAt, settled, withOpen } from '../records/book/changeBook.js';
+import { withProofs, withPublished, withRangeChange } from '../records/book/changeBook.js';
 import { healedBook } from '../records/book/repairedBook.js';
 import { coverageOfBook, emptyBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
@@ -27,7 +27,6 @@ import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
 import { accountCoverageOf, extendAccounts, forgetAccounts, switched } from './accountIndex.js';
-import { LevelRange } from './ranges/LevelRange.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
 import { finishInterrupted, removeRange, rewindStore } from './removal/rewind.js';
@@ -53,7 +52,7 @@ export interface LevelIndexStoreDependencies {
  * The IndexStore port on LevelDB (docs/architecture.md, "Storage"): one writer, whose watermark moves only after its
  * batch is on disk, and readers beside it.
  */
-export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore {
+export class LevelIndexStore extends BookStore implements IndexStore {
   readonly #database: Database;
   readonly #queue: BookWriter;
   readonly accounts: AccountIndex = {
@@ -246,9 +245,27 @@ export class LevelIndexStore extends BookStore<LevelRange> implements IndexStore
     const below = await unlessDamaged(() => this.blockByHeight(range.from - 1));
     const open = openAt(this.initialised(), range);
     assert(open !== undefined, 'the range is open');
-    const run = new LevelRange(open, below && headOf(below), { queue, store: this });
-    this.runs.set(range.from, run);
-    return run;
+    let isEnded = false;
+    return this.beginRun(open, below && headOf(below), {
+      // Nothing is prepared in advance: history can wait.
+      stage: () => undefined,
+      write: (blocks, written) => {
+        const headAt = async (height: number): Promise<BlockHead> =>
+          blocks.find(({ block }) => block.height === height)?.block ?? readHead(this.#database, height);
+        const change: Change = async (book) => {
+          assert(openAt(book, range) !== undefined && !isEnded, 'the run of this range is over');
+          const after = isWhole(written)
+            ? await withPublished(book, written, headAt)
+            : withOpen(book, written);
+          return { after: withProofs(book, after, blocks) };
+        };
+        return queue.record('range', change, blocks);
+      },
+      end: () => {
+        isEnded = true;
+        return Promise.resolve();
+      },
+    });
   }
 
   /** Corrects what changes with what is there, and switches the account index on or off if that is wanted: before any commit. */

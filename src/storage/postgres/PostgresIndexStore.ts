@@ -9,27 +9,29 @@ import type { BlockHead, CommitteeEvidence, HeightRange, StoreMeta } from '../po
 import { proofChecker } from '../records/blocks/assembleBlock.js';
 import { sealEvidence } from '../records/blocks/committeeEvidence.js';
 import { applyCommit } from '../records/book/applyCommit.js';
-import { bothSporks, openAt, withRangeChange } from '../records/book/changeBook.js';
-import type { RepairedBook } from '../records/book/repairedBook.js';
-import { emptyBook, type StoreBook, type StoreState } from '../records/book/StoreBook.js';
-import { contains, within } from '../records/heightRanges.js';
+import { bothSporks, isWhole, newRange, openAt } from '../records/book/changeBook.js';
+import { withOpen, withRangeChange } from '../records/book/changeBook.js';
+import { healedBook, type RepairedBook } from '../records/book/repairedBook.js';
+import { emptyBook, isCovered, type StoreBook, type StoreState } from '../records/book/StoreBook.js';
+import { within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
-import { StorageError, unlessDamaged } from '../StorageError.js';
+import { RangeLostError, StorageError, unlessDamaged } from '../StorageError.js';
 import { databasePlace } from './connection/databasePlace.js';
 import { PostgresDatabase } from './connection/PostgresDatabase.js';
 import type { Beginning, PostgresDatabaseDependencies } from './connection/PostgresDatabase.js';
 import type { Session, WriteSession } from './connection/Session.js';
-import { PostgresRange, type Publishing } from './ranges/PostgresRange.js';
 import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
-import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.js';
-import { writeBook, writeRow, writeSporks, type RangeFacts } from './tables/bookRows.js';
+import { deleteBlocks, readBook, readHeads } from './tables/bookRows.js';
+import { writeBook, writeRow, writeSporks } from './tables/bookRows.js';
+import type { RangeFacts, ReadBook } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
 import { blockLine, type BlockLine, type LineParts } from './writing/blockLine.js';
-import { forgetAbove, healRows, addProofs, parseHeights } from './writing/changeRows.js';
+import { addProofs, forgetAbove, lockedBook } from './writing/changeRows.js';
+import { parseHeights, progressOf, publish } from './writing/changeRows.js';
 import { takeFence, type Fence } from './writing/takeFence.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
@@ -52,6 +54,9 @@ export interface PostgresIndexStoreOptions extends Beginning {
   readonly patienceMs?: number;
 }
 
+/** Runs in the transaction that publishes a range; its error rolls the transaction back. */
+type Publishing = (session: Session) => Promise<void>;
+
 /** No other process changes plans and ranges before it ends. */
 type RangeWork<T> = (
   transaction: RangeFacts & {
@@ -73,13 +78,13 @@ interface Leading {
  * The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once: what this process knows of the
  * store without asking the database, and the range that follows the head, which this process writes, or another one.
  */
-export class PostgresIndexStore extends BookStore<PostgresRange> implements IndexStore, SharedStore {
+export class PostgresIndexStore extends BookStore implements IndexStore, SharedStore {
   readonly accounts: AccountIndex;
   /** Of a store that several processes fill: each change is based on what the database holds. */
   readonly ranges = this.rangesWith({
     change: async (change: RangeChange) => {
       for (const { from } of change.dropped ?? []) await this.endRun(from);
-      await this.#transact(({ write }) => write(change));
+      await this.#transact((session, book) => writeBook(session, book, withRangeChange(book, change)));
     },
     run: (range: HeightRange, publishing?: Publishing) => this.#run(range, publishing),
     /** Expected errors: `StorageError`. */
@@ -88,7 +93,11 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
      * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
      * an attempt that was committed, whose result is `tried`. Expected errors: `StorageError`; those of `work`.
      */
-    transact: <T>(work: RangeWork<T>) => this.#transact(work),
+    transact: <T>(work: RangeWork<T>) =>
+      this.#transact<T>((session, book, tried) => {
+        const write = (change: RangeChange) => writeBook(session, book, withRangeChange(book, change));
+        return work({ ...book, session, write }, tried);
+      }),
   });
   readonly shared: SharedStore = this;
   readonly #database: PostgresDatabase;
@@ -248,14 +257,13 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   }
 
   /** Takes over what the database says afterwards. */
-  async #transact<T>(work: RangeWork<T>): Promise<T> {
+  async #transact<T>(
+    work: (session: Session, book: ReadBook, tried: T | undefined) => Promise<T>,
+  ): Promise<T> {
     let tried: T | undefined;
-    const result = await this.#database.write(async (session) => {
-      await lockStore(session);
-      const book = await readBook(session);
-      const write = (change: RangeChange) => writeBook(session, book, withRangeChange(book, change));
-      return (tried = await work({ ...book, session, write }, tried));
-    });
+    const result = await this.#database.write(
+      async (session) => (tried = await work(session, await lockedBook(session), tried)),
+    );
     await this.#database.persist(() => this.#refresh());
     return result;
   }
@@ -264,9 +272,9 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   async #run(range: HeightRange, publishing?: Publishing): Promise<RangeStore> {
     const { from, to } = range;
     await this.endRun(from);
-    const { below, fence, open } = await this.#transact(async ({ coverage, open: all, session, write }) => {
-      const isOpen = all.some((each) => each.from === from && each.to === to);
-      if (!isOpen) await write({ failed: [{ from, to, failures: 0 }] });
+    const { below, fence, open } = await this.#transact(async (session, book) => {
+      const isOpen = openAt(book, range) !== undefined;
+      if (!isOpen) await writeBook(session, book, withOpen(book, newRange(book, range)));
       const taken = await takeFence(this.#database, session, from);
       // Read anew: until here, the previous writer may have gone on.
       const found = openAt(await readBook(session), range);
@@ -276,18 +284,33 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
       const latestBlock = found.next > from ? heads.get(found.next - 1) : undefined;
       // Rows of other heights are of blocks that were damaged, and were back too late: in a partition that was away, or from a copy.
       await deleteBlocks(session, found.next, to, [...above.keys()]);
-      const head = contains(coverage, from - 1) ? heads.get(from - 1) : undefined;
+      const head = isCovered(book, from - 1) ? heads.get(from - 1) : undefined;
       return { fence: taken, open: { ...found, above, latestBlock }, below: head };
     });
-    const run = new PostgresRange(open, below, {
-      ...this.#parts,
-      fence,
-      publishing,
-      store: this,
-      refresh: () => this.#database.persist(() => this.#refresh()),
+    const database = this.#database;
+    const line = blockLine({ ...this.#parts, fence });
+    const isPublished = async (session: Session): Promise<boolean> =>
+      (await readBook(session)).coverage.some((each) => each.from <= from && each.to >= to);
+    let isEnded = false;
+    return this.beginRun(open, below, {
+      stage: (entry) => line.stage(entry),
+      write: async (blocks, after) => {
+        // This process lost the range and took it again: the indexing line of this run may not know yet.
+        if (isEnded) throw new RangeLostError(database.place);
+        const isLast = isWhole(after);
+        const write = async (session: WriteSession): Promise<void> => {
+          if (isLast) await publish(session, after);
+          else session.later(progressOf(after));
+          if (isLast) await publishing?.(session);
+        };
+        await line.commit(blocks, write, isLast ? isPublished : undefined);
+        if (isLast) await database.persist(() => this.#refresh());
+      },
+      end: () => {
+        isEnded = true;
+        return line.end();
+      },
     });
-    this.runs.set(from, run);
-    return run;
   }
 
   /** Why the database does not do what is asked; `undefined` while it does. */
@@ -312,9 +335,13 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
 
   async heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
     // An attempt whose answer was lost may have been committed: then the next one finds nothing to do.
-    const healed = await this.#transact<RepairedBook | undefined>(
-      async ({ session }, tried) => (await healRows(session, damaged, lastPlan)) ?? tried,
-    );
+    const healed = await this.#transact<RepairedBook | undefined>(async (session, before, tried) => {
+      const after = healedBook(before, damaged, lastPlan);
+      if (after === undefined) return tried;
+      for (const { from, to } of after.holes) await deleteBlocks(session, from, to);
+      await writeBook(session, before, after.book);
+      return after;
+    });
     if (healed !== undefined) this.#changes.tell();
     return healed?.holes ?? [];
   }

@@ -2,17 +2,28 @@ import { ok as assert } from 'node:assert/strict';
 import type { Logger } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import type { OpenRange, RangeBook } from '../port/RangeBook.js';
-import type { RangeStore } from '../port/RangeStore.js';
+import type { BlockEntry, RangeStore } from '../port/RangeStore.js';
 import type { BlockHead, StoreMeta } from '../port/stored.js';
+import { applyCommit } from './book/applyCommit.js';
+import { openAfter, stateOfOpen } from './book/changeBook.js';
 import { healingIn, rewoundBook } from './book/repairedBook.js';
-import { blocksAbove, coverageOfBook, hasHeight, type StoreBook } from './book/StoreBook.js';
+import { blocksAbove, coverageOfBook, hasHeight } from './book/StoreBook.js';
+import type { OpenState, StoreBook, StoreState } from './book/StoreBook.js';
 import type { HeightRanges } from './heightRanges.js';
 import { RecordReader, type RecordSource } from './reading/RecordReader.js';
 
+/** How an engine writes a run of an open range. */
+export interface RunWriter extends Pick<RangeStore, 'stage'> {
+  /** Writes blocks, and the range as it is with them; one that is whole is published. Rejects as `RangeStore.commit`. */
+  write(blocks: readonly BlockEntry[], after: OpenState): Promise<void>;
+  /** The range is dropped, or another run has taken over: writes nothing more, and waits for the write under way. */
+  end(): Promise<void>;
+}
+
 /** What is the same in every store that knows its book; the members of `RangeStore` are about the live range. */
-export abstract class BookStore<Run extends RangeStore & { end: () => Promise<void> }> extends RecordReader {
+export abstract class BookStore extends RecordReader {
   /** The latest run of each open range, by its first height. */
-  readonly runs = new Map<number, Run>();
+  readonly #runs = new Map<number, RangeStore & Pick<RunWriter, 'end'>>();
   readonly dependencies: { readonly clock: Clock; readonly logger: Logger };
   /** How often blocks were removed that could be read. */
   removals = 0;
@@ -67,27 +78,56 @@ export abstract class BookStore<Run extends RangeStore & { end: () => Promise<vo
       plans: () => this.book()?.plans ?? [],
       open: () => (this.book()?.open ?? []).map((range) => this.#openRange(range)),
       release: (run: RangeStore): void => {
-        for (const [from, each] of this.runs) if (each === run) void this.endRun(from);
+        for (const [from, each] of this.#runs) if (each === run) void this.endRun(from);
       },
     };
   }
 
+  /** Begins a run of an open range. `below`: the covered block below it. */
+  beginRun(begun: OpenState, below: BlockHead | undefined, writer: RunWriter): RangeStore {
+    const { from, to } = begun;
+    /** As the last write has left it. */
+    let range = begun;
+    const state = (): StoreState => stateOfOpen(this.initialised(), range);
+    const run: RangeStore & Pick<RunWriter, 'end'> = {
+      meta: () => state().meta,
+      latestIndexedHeight: () => range.next - 1,
+      latestBlock: () => range.latestBlock ?? below,
+      blocksAboveWatermark: () => blocksAbove(range),
+      hasHeight: (height) => hasHeight(state(), height),
+      blockByHeight: (height) =>
+        height >= from && height < range.next ? this.durableBlock(height) : this.blockByHeight(height),
+      stage: (entry) => writer.stage(entry),
+      commit: async (batch) => {
+        const { blocks, latestIndexedHeight } = batch;
+        const highest = Math.max(latestIndexedHeight, ...blocks.map(({ block }) => block.height));
+        assert(highest <= to, `height ${highest} is above the range, which ends at ${to}`);
+        const after = openAfter(this.initialised(), range, applyCommit(state(), batch));
+        await writer.write(blocks, after);
+        range = after;
+      },
+      end: () => writer.end(),
+    };
+    this.#runs.set(from, run);
+    return run;
+  }
+
   /** It may have been read before the last commit of its run. */
   #openRange({ from, to, failures, reason, ...known }: OpenRange): OpenRange {
-    const next = (this.runs.get(from)?.latestIndexedHeight() ?? known.next - 1) + 1;
+    const next = (this.#runs.get(from)?.latestIndexedHeight() ?? known.next - 1) + 1;
     return { from, to, next, failures, reason };
   }
 
   /** Ends the runs of all ranges, and waits for their writes under way. */
   async endRuns(): Promise<void> {
-    await Promise.all([...this.runs.keys()].map((from) => this.endRun(from)));
+    await Promise.all([...this.#runs.keys()].map((from) => this.endRun(from)));
   }
 
   /** Waits for the write under way. */
   async endRun(from: number): Promise<void> {
-    const run = this.runs.get(from);
+    const run = this.#runs.get(from);
     // At once: another run of the range may begin while this one ends.
-    this.runs.delete(from);
+    this.#runs.delete(from);
     await run?.end();
   }
 

@@ -2,7 +2,7 @@ import pg from 'pg';
 import { randomUUID } from 'node:crypto';
 import type { Connection, QueryResult, QueryResultRow } from 'pg';
 import { fieldsOf } from '../../../runtime/index.js';
-import type { ConnectionsOptions } from './Connections.js';
+import type { ConnectionsOptions } from './connections.js';
 import { faultOf } from './faultOf.js';
 import type { QuietClient } from './QuietClient.js';
 import type { Rows, Statement, Step, WriteSession } from './Session.js';
@@ -70,7 +70,7 @@ function setUp(own: Readonly<Record<string, string>>, mark: string): string {
 /** Whether a session is still the one that was set up. */
 const WHOSE = `SELECT pg_backend_pid() AS pid, current_setting('${MARK}', true) AS mark`;
 
-/** A connection in use. Errors: see `Connections.use`. */
+/** A connection in use. Errors: see `connections`. */
 export class Link implements WriteSession {
   readonly #client: QuietClient;
   readonly #options: ConnectionsOptions;

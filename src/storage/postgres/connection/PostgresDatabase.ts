@@ -3,7 +3,7 @@ import { AbortError, childOf, doublingMs, OperatorError, sleep } from '../../../
 import type { Clock, Pause } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
-import { Connections } from './Connections.js';
+import { connections, type Connections } from './connections.js';
 import { applicationName, type DatabasePlace } from './databasePlace.js';
 import { saidByServer } from './faultOf.js';
 import type { Rows, Session, Statement, Step, WriteSession } from './Session.js';
@@ -69,8 +69,8 @@ export class PostgresDatabase implements Session {
     this.#clock = clock;
     this.#logger = logger;
     const onSilent = (): void => [this.#reads, this.#writes].forEach((each) => each.renew());
-    const connections = (doing: string, statementMs: number, lockMs: number): Connections =>
-      new Connections({
+    const pool = (doing: string, statementMs: number, lockMs: number): Connections =>
+      connections({
         config,
         doing,
         onSilent,
@@ -81,8 +81,8 @@ export class PostgresDatabase implements Session {
           idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_MS),
         },
       });
-    this.#reads = connections('read the store', READ_TIMEOUT_MS, 0);
-    this.#writes = connections('write to the store', 0, LOCK_TIMEOUT_MS);
+    this.#reads = pool('read the store', READ_TIMEOUT_MS, 0);
+    this.#writes = pool('write to the store', 0, LOCK_TIMEOUT_MS);
   }
 
   /** Why the database does not do what is asked; `undefined`: it does, as far as is known. */
@@ -277,11 +277,11 @@ export class PostgresDatabase implements Session {
 }
 
 function inTransaction<T>(
-  connections: Connections,
+  pool: Connections,
   begin: Step,
   action: (session: WriteSession) => Promise<T>,
 ): Promise<T> {
-  return connections.use(async (link) => {
+  return pool.use(async (link) => {
     link.later(begin);
     const result = await action(link);
     await link.commit();

@@ -21,13 +21,12 @@ export interface Loaded {
  * known.
  */
 export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
-  const { coverage, ...book } = await readBook(session);
-  const facts = { coverage, open: book.open, plans: book.plans };
+  const facts = await readBook(session);
+  const { coverage, latestIndexedHeight, meta } = facts;
   const isCovered = before !== undefined && contains(coverage, before.height);
   const [head] = isCovered ? await readHeads(session, before.height, before.height) : [];
   const isRewound = head?.id !== before?.id;
   if (coverage.length === 0) return { book: undefined, facts, isRewound };
-  const { latestIndexedHeight, meta } = book;
   const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
   let damage: StorageError | undefined;
   const latestBlock =
@@ -38,7 +37,7 @@ export async function loadStore(session: Session, before?: BlockHead): Promise<L
           (error) => (damage = error),
         );
   const above = new Map(heads.map((each) => [each.height, each]));
-  return { book: { ...book, above, damage, latestBlock }, facts, isRewound };
+  return { book: { ...facts, above, damage, latestBlock }, facts, isRewound };
 }
 
 /** A cheap way to find out whether anything has changed. */

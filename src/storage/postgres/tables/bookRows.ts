@@ -11,7 +11,7 @@ import { DATA_TABLES } from './schema.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 
-/** Until the transaction ends, no other process changes what takes this lock: plans, ranges, partitions. */
+/** Until the transaction ends, no other process writes what takes this lock: the live range, plans, ranges, partitions. */
 export async function lockStore(session: Session): Promise<void> {
   await session.query({ text: 'SELECT FROM flow_store.store FOR UPDATE' });
 }
@@ -103,9 +103,9 @@ function damagedRow(table: string, detail: string): StorageError {
   return new StorageError('corrupt', `The store is damaged: ${damage}. ${advice}`, { damage });
 }
 
-/** Writes one row, or waits for what drops it; another process may have deleted it already. */
+/** Writes one row, or waits for what drops it. */
 export async function writeRow(session: Session, text: string, ...values: unknown[]): Promise<void> {
-  await session.query({ text, values, ...(text.startsWith('DELETE') ? {} : { writes: 1 }) });
+  await session.query({ text, values, writes: 1 });
 }
 
 /** Adds new sporks, and the root's parent to a recorded one that lacks it. */
@@ -175,11 +175,20 @@ export async function readStrays(session: Session, limit = Infinity): Promise<nu
 }
 
 /**
- * Writes what has changed in the book. Of a range that was dropped, the blocks go as well. An open range that has changed
- * counts as another: the next write of its worker is refused.
+ * Writes what has changed in a book that is locked. Of a range that was dropped, the blocks go as well. An open range that has
+ * changed counts as another: the next write of its worker is refused.
  */
 export async function writeBook(session: Session, before: StoreBook, after: StoreBook): Promise<void> {
-  await writeCoverage(session, before, after);
+  const [covered, wanted] = [
+    [...before.published, liveRange(before)],
+    [...after.published, liveRange(after)],
+  ];
+  const besides = (ranges: HeightRanges, others: HeightRanges) =>
+    ranges.filter(({ from, to }) => !others.some((each) => each.from === from && each.to === to));
+  for (const { from } of besides(covered, wanted))
+    await writeRow(session, 'DELETE FROM flow_store.coverage WHERE from_height = $1', from);
+  for (const { from, to } of besides(wanted, covered))
+    await writeRow(session, 'INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
   const { sporks } = after.meta;
   const roots = sporks.map(({ rootHeight }) => rootHeight);
   const text = 'DELETE FROM flow_store.spork WHERE root_height <> ALL ($1)';
@@ -207,23 +216,6 @@ export async function writeBook(session: Session, before: StoreBook, after: Stor
     );
   }
   if (after.plans !== before.plans) await writePlans(session, after.plans);
-}
-
-/** A range whose upper end stays keeps its row: it may be the live range, whose writer finds it by that end. */
-async function writeCoverage(session: Session, before: StoreBook, after: StoreBook): Promise<void> {
-  const byEnd = (book: StoreBook) =>
-    new Map([...book.published, liveRange(book)].map(({ from, to }) => [to, from]));
-  const [known, wanted] = [byEnd(before), byEnd(after)];
-  for (const [to, from] of known)
-    if (!wanted.has(to))
-      await writeRow(session, 'DELETE FROM flow_store.coverage WHERE from_height = $1', from);
-  const move = 'UPDATE flow_store.coverage SET from_height = $2 WHERE from_height = $1';
-  for (const [to, from] of known) {
-    const next = wanted.get(to) ?? from;
-    if (next !== from) await writeRow(session, move, from, next);
-  }
-  for (const [to, from] of wanted)
-    if (!known.has(to)) await writeRow(session, 'INSERT INTO flow_store.coverage VALUES ($1, $2)', from, to);
 }
 
 /** Deletes every row of the heights `from … to`, but `kept`. */

@@ -1,37 +1,36 @@
-import type { HeightRange, SporkRecord } from '../../port/stored.js';
-import { coverageOfBook, type StoreBook } from '../../records/book/StoreBook.js';
-import { checkBorders } from '../../records/book/applyCommit.js';
+import type { HeightRange } from '../../port/stored.js';
+import type { OpenState } from '../../records/book/StoreBook.js';
 import { settled, withPublished } from '../../records/book/changeBook.js';
-import { healedBook, rewoundBook, type RepairedBook } from '../../records/book/repairedBook.js';
-import { rangesAt, type HeightRanges } from '../../records/heightRanges.js';
+import { rewoundBook } from '../../records/book/repairedBook.js';
+import { rangesAt } from '../../records/heightRanges.js';
 import type { Session, WriteSession, Step } from '../connection/Session.js';
 import { microsecondsOf } from '../tables/BlockRows.js';
-import { deleteBlocks, readBook, writeBook, lockStore, readHeads } from '../tables/bookRows.js';
+import { deleteBlocks, lockStore, readBook, readHeads, writeBook } from '../tables/bookRows.js';
+import type { ReadBook } from '../tables/bookRows.js';
 import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { decodeBlock, type FinalizedBlock } from '../../../flow/index.js';
 import { provenRecord } from '../../records/blocks/readBlocks.js';
 
-/** Takes a state of the store over: only the live range may grow before the transaction ends. */
-async function lockedBook(session: Session): Promise<StoreBook> {
+/** The book, which nobody else changes before the transaction ends: the leader's writes begin with the row of the store. */
+export async function lockedBook(session: Session): Promise<ReadBook> {
   await lockStore(session);
-  await session.query({ text: 'SELECT FROM flow_store.coverage FOR UPDATE' });
   return readBook(session);
 }
 
-/**
- * Makes a complete open range part of the coverage, joined with the ranges that it touches. Expected errors: those of the
- * session; `ParentLinkError`.
- */
-export async function publish(
-  session: Session,
-  range: HeightRange,
-  sporks: readonly SporkRecord[],
-): Promise<void> {
+/** How far a range is with a write. */
+export function progressOf({ from, next, sporks }: OpenState): Step {
+  return {
+    name: 'range_progress',
+    text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
+    values: [from, next, JSON.stringify(sporks)],
+  };
+}
+
+/** Makes a whole range part of the coverage. Expected errors: those of the session and of `withPublished`. */
+export async function publish(session: Session, range: OpenState): Promise<void> {
   const before = await lockedBook(session);
-  const after = withPublished(before, { ...range, sporks, hasAccounts: false });
-  const known = { ...after.meta, coverage: coverageOfBook(before) };
-  await checkBorders(range, known, (height) => readHeads(session, height, height + 1));
-  await writeBook(session, before, after);
+  const headAt = async (height: number) => (await readHeads(session, height, height))[0];
+  await writeBook(session, before, await withPublished(before, range, headAt));
 }
 
 /** Call it in a write of the leader, whose fence lets nobody publish. Expected errors: those of the session; `OperatorError` (`usage`). */
@@ -51,21 +50,6 @@ export async function deleteAbove(session: Session, height: number): Promise<voi
     'UPDATE flow_store.proven SET height = least(height, $1)',
   ])
     await session.query({ text, values: [height] });
-}
-
-/** Like `IndexStore.heal`; `undefined`: no height became a hole. Expected errors: those of the session. */
-export async function healRows(
-  session: Session,
-  damaged: HeightRanges,
-  lastPlan: number,
-): Promise<RepairedBook | undefined> {
-  // No publication meanwhile; the leader's commits wait for its row of the coverage.
-  const before = await lockedBook(session);
-  const healed = healedBook(before, damaged, lastPlan);
-  if (healed === undefined) return undefined;
-  for (const { from, to } of healed.holes) await deleteBlocks(session, from, to);
-  await writeBook(session, before, healed.book);
-  return healed;
 }
 
 /** With more ranges, everything from the lowest to the highest height counts, until the proofs are found there. */

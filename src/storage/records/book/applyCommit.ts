@@ -1,8 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import { ParentLinkError } from '../../port/ParentLinkError.js';
 import type { CommitBatch } from '../../port/RangeStore.js';
-import type { BlockHead, HeightRange, SporkRecord, StoreMeta } from '../../port/stored.js';
-import { contains, type HeightRanges } from '../heightRanges.js';
+import type { BlockHead, SporkRecord, StoreMeta } from '../../port/stored.js';
 import { MAX_BLOCKS_ABOVE_WATERMARK, type StoreState } from './StoreBook.js';
 
 /**
@@ -48,7 +47,8 @@ export function applyCommit<State extends StoreState>(state: State, batch: Commi
   return { ...state, meta, latestIndexedHeight: next, latestBlock, above: known };
 }
 
-function checkLink(
+/** Two neighbours, as far as they are known. Expected errors: `ParentLinkError`. */
+export function checkLink(
   lower: BlockHead | undefined,
   upper: BlockHead | undefined,
   meta: Pick<StoreMeta, 'sporks'>,
@@ -63,25 +63,6 @@ export function links(lower: BlockHead, upper: BlockHead, meta: Pick<StoreMeta, 
   const isConfirmed = ({ rootHeight, rootParentId }: SporkRecord): boolean =>
     rootHeight === height && rootParentId === parentId;
   return parentId === lower.id || meta.sporks.some(isConfirmed);
-}
-
-/**
- * Checks that the first and the last block of a complete range link to the covered blocks next to them. `pairAt`: the blocks of a
- * height and the next one. Expected errors: `ParentLinkError`; those of `pairAt`.
- */
-export async function checkBorders(
-  { from, to }: HeightRange,
-  known: Pick<StoreMeta, 'sporks'> & { readonly coverage: HeightRanges },
-  pairAt: (height: number) => Promise<readonly BlockHead[]>,
-): Promise<void> {
-  for (const [below, neighbour] of [
-    [from - 1, from - 1],
-    [to, to + 1],
-  ] as const) {
-    if (!contains(known.coverage, neighbour)) continue;
-    const [lower, upper] = await pairAt(below);
-    checkLink(lower, upper, known);
-  }
 }
 
 /**

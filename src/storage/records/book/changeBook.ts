@@ -3,12 +3,13 @@ import { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from '../../port/RangeB
 import type { BackfillPlan, RangeChange } from '../../port/RangeBook.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import { RangeTakenError } from '../../port/ParentLinkError.js';
-import type { HeightRange, SporkRecord } from '../../port/stored.js';
+import type { BlockHead, HeightRange, SporkRecord } from '../../port/stored.js';
 import { isLive } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { atMost, joined, overlap, rangesAt, upTo, without, type HeightRanges } from '../heightRanges.js';
 import { PROOFS_SCHEMA_VERSION, schemaVersionOf } from '../schema.js';
-import { coverageOfBook, durableHeights, emptyState, NO_BLOCKS } from './StoreBook.js';
+import { checkLink } from './applyCommit.js';
+import { coverageOfBook, durableHeights, emptyState, isCovered, NO_BLOCKS } from './StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
 
 /** Without completed plans, and with the schema version for what remains. */
@@ -85,6 +86,11 @@ export function openAfter(book: StoreBook, open: OpenState, state: StoreState): 
   return { ...open, next: latestIndexedHeight + 1, latestBlock, above, sporks };
 }
 
+/** True for an open range that is filled to its end. */
+export function isWhole({ next, to }: OpenState): boolean {
+  return next > to;
+}
+
 /** An open range whose blocks are to be removed, and the range itself if `isDropped`. */
 export function emptied(record: OpenRecord, isDropped: boolean): OpenState {
   const { from } = record;
@@ -150,19 +156,25 @@ export function withoutEntries<Open extends OpenRecord>(open: Open): Open {
   return open.hasAccounts ? { ...open, hasAccounts: false } : open;
 }
 
-/** A complete open range becomes covered, with its account entries, and part of the live range if it touches that. */
-export function withPublished(
+/**
+ * A complete open range becomes covered, with its account entries, and part of the live range if it touches that. Expected errors:
+ * `ParentLinkError`, when its first or last block does not link to the covered block next to it; those of `headAt`.
+ */
+export async function withPublished(
   book: StoreBook,
   { from, to, hasAccounts, sporks }: Pick<OpenRecord, 'from' | 'to' | 'hasAccounts' | 'sporks'>,
-): StoreBook {
-  const { accounts, meta } = book;
+  headAt: (height: number) => Promise<BlockHead | undefined>,
+): Promise<StoreBook> {
+  const { accounts } = book;
+  const meta = { ...book.meta, sporks: bothSporks(book.meta.sporks, sporks) };
+  if (isCovered(book, from - 1)) checkLink(await headAt(from - 1), await headAt(from), meta);
+  if (isCovered(book, to + 1)) checkLink(await headAt(to), await headAt(to + 1), meta);
   const published = joined([...book.published, { from, to }]);
   const last = published.at(-1);
   const touches = last?.to === meta.firstHeight - 1;
-  const firstHeight = touches ? last.from : meta.firstHeight;
   return settled({
     ...withoutOpen(book, from),
-    meta: { ...meta, firstHeight, sporks: bothSporks(meta.sporks, sporks) },
+    meta: { ...meta, firstHeight: touches ? last.from : meta.firstHeight },
     accounts: accounts && hasAccounts ? joined([...accounts, { from, to }]) : accounts,
     published: touches ? published.slice(0, -1) : published,
   });
