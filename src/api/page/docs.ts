@@ -1,7 +1,8 @@
+import type { HttpResponse } from '../http/types.js';
 import type { openApiDocument } from '../openapi.js';
 import * as T from '../Schema.js';
 import { html, type Html } from './Html.js';
-import { FILES_FOLDER, STYLE_FILE } from './statusPage.js';
+import { pageOf } from './pages.js';
 
 type Document = ReturnType<typeof openApiDocument>;
 type Operation = Document['paths'][string]['get'];
@@ -9,31 +10,21 @@ type Operation = Document['paths'][string]['get'];
 const EMPTY = html``;
 
 /** The page at `/docs`: the OpenAPI document for humans. `root`: a reference to the root of the server. */
-export function docsPage({ info, paths, components }: Document, root: string): string {
-  return html`<!doctype html>
-    <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <link rel="icon" href="data:," />
-        <link rel="stylesheet" href="${root}${FILES_FOLDER}${STYLE_FILE}" />
-        <title>${info.title}: HTTP routes</title>
-      </head>
-      <body>
-        <main class="plain">
-          <p><a href="${root}">Start</a> · <a href="${root}openapi.json">openapi.json</a></p>
-          <h1>${info.title}: HTTP routes</h1>
-          <p class="dim">${info.version}</p>
-          <p>${info.description}</p>
-          <h2>Routes</h2>
-          ${Object.entries(paths).map(([path, { get }]) => routeOf(path, get))}
-          <h2>Schemas</h2>
-          ${Object.entries(components.schemas).map(([name, schema]) =>
-            section(name, html`<code>${name}</code>${noteOf(schema)}`, fieldsOf(schema)),
-          )}
-        </main>
-      </body>
-    </html> `.text;
+export function docsPage({ info, paths, components }: Document, root: string): HttpResponse {
+  const title = `${info.title}: HTTP routes`;
+  const body = html`<main class="plain">
+    <p><a href="${root}">Start</a> · <a href="${root}openapi.json">openapi.json</a></p>
+    <h1>${title}</h1>
+    <p class="dim">${info.version}</p>
+    <p>${info.description}</p>
+    <h2>Routes</h2>
+    ${Object.entries(paths).map(([path, { get }]) => routeOf(path, get))}
+    <h2>Schemas</h2>
+    ${Object.entries(components.schemas).map(([name, schema]) =>
+      section(name, html`<code>${name}</code>${noteOf(schema)}`, fieldsOf(schema)),
+    )}
+  </main>`;
+  return pageOf(root, title, body);
 }
 
 function routeOf(path: string, { operationId, summary, parameters, responses }: Operation): Html {
