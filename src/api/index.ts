@@ -1,7 +1,6 @@
 export { apiServer } from './rest/apiServer.js';
-export { GrpcApiServer } from './grpc/GrpcApiServer.js';
+export { GrpcApiServer, hasSoundHttp2 } from './grpc/GrpcApiServer.js';
 export { MAX_FORWARDED_STREAMS } from './grpc/grpcForwarding.js';
-export { hasSoundHttp2 } from './grpc/hasSoundHttp2.js';
 export { metricsServer } from './http/metricsServer.js';
 export type { HttpServer } from './http/HttpServer.js';
 export { ChangeFeed } from './feed/ChangeFeed.js';

@@ -274,6 +274,8 @@ const docs: Scene = async (stage) => {
   await page.says('GET /v1/blocks/{id}/payload');
   assert.deepEqual(page.requested, [`${daemon.apiUrl}/docs`, `${daemon.apiUrl}/page/style.css`]);
   await page.isFine('docs');
+  await page.run("for (const each of document.querySelectorAll('details')) each.open = true;");
+  await page.isFine('docs-unfolded');
   const linked = await stage.page(`${daemon.apiUrl}/docs#Block`);
   assert.equal(await linked.run("return document.querySelector('#Block').parentElement.open;"), true);
   holds('/docs renders with nothing loaded from elsewhere, axe finds nothing, and links open what they name');

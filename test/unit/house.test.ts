@@ -37,7 +37,7 @@ describe('the floors of the house', () => {
     ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
     ['climbs in a nested room', 'src/storage/records/schema.ts', "import './blocks/readBlocks.js';"],
     ['leaves its ground upwards', 'src/storage/records/schema.ts', "import '../leveldb/loadStore.js';"],
-    ['takes the server into the browser', 'src/api/page/client/x.ts', "import '../statusPage.js';"],
+    ['takes the server into the browser', 'src/api/page/client/x.ts', "import '../pages.js';"],
     ['imports main', 'src/cli/x.ts', "import '../main.js';"],
     ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
     ['enters a room by the window from main', 'src/main.ts', "import './app/exitCodes.js';"],

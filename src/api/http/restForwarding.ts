@@ -25,6 +25,8 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** For a node that sends nothing and takes nothing. */
 const SILENCE_TIMEOUT_MS = 60_000;
 const UNAUTHORIZED = 401;
+const NOT_ACCEPTED =
+  'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
 
 /** Under `/v1`: served over WebSocket. */
 const NOT_FORWARDED: ReadonlySet<string> = new Set(['ws', 'subscribe_events']);
@@ -99,21 +101,6 @@ export function restForwarding(
   /** Each ends a request in progress. */
   const cuts = new Set<() => void>();
 
-  /** Begins a request to the node, over a kept connection unless it must be a new one. */
-  const open = (
-    { url = '', method, headers }: IncomingMessage,
-    sent: NodeMetadata,
-    isOnNewConnection: boolean,
-  ): ClientRequest =>
-    (base.protocol === 'https:' ? httpsRequest : httpRequest)(base, {
-      // As text: parsing the caller's path would change it.
-      path: base.pathname.replace(/\/$/, '') + url,
-      method,
-      headers: requestHeaders(headers, sent),
-      ...how,
-      agent: isOnNewConnection ? false : agent,
-    });
-
   /** Sends one request on its way, and the response on its way back. `onBegun`, `onRefused`: as `pass` ends. */
   const exchange = (
     { request, response, own, isPrivate }: Asked,
@@ -121,63 +108,50 @@ export function restForwarding(
     onBegun: () => void,
     onRefused: (error: ApiError) => void,
   ): void => {
+    const { url = '', method, headers: asked } = request;
     /** The headers that the node wants, which the caller must not learn from it. */
     const sent = node.metadata();
     let upstream: ClientRequest | undefined;
     let isConnected = false;
     let hasResponse = false;
     let isOver = false;
+    let silence: Timer | undefined;
     const startedMs = parts.clock.monotonic();
-    const end = (outcome: ForwardedOutcome): void => {
+    /** `error`: why it ends before all of the response is passed on. */
+    const end = (outcome: ForwardedOutcome, error?: ApiError): void => {
       if (isOver) return;
       isOver = true;
       if (!hasResponse) turns.unanswered(startedMs);
-      silence.end();
-      onBegun();
+      silence?.cancel();
       cuts.delete(cut);
       count(outcome);
-    };
-    const refuse = (error: ApiError, outcome: ForwardedOutcome): void => {
-      if (isOver) return;
       // A response that has begun can only be cut off.
-      if (response.headersSent) response.destroy();
-      else onRefused(own ?? error);
-      end(outcome);
-      upstream?.destroy();
+      if (error !== undefined && response.headersSent) response.destroy();
+      else if (error !== undefined) onRefused(own ?? error);
+      onBegun();
+      // What the caller does not get is read to its end, so that the connection can be kept.
+      if (outcome !== 'missed') upstream?.destroy();
     };
-    const cut = (): void => refuse(unreachable(request), 'cancelled');
-    const silence = idleTimeout({
-      clock: parts.clock,
-      // The server cuts callers that take nothing.
-      isExcused: () => response.writableNeedDrain,
-      onSilent: () => {
-        const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
-        if (isConnected) refuse(new ApiError(504, 'overdue', message), 'overdue');
-        else refuse(unreachable(request), 'unreachable');
-      },
-    });
-    const refuseOdd = (): void => refuse(unreachable(request, { code: 'HPE_INVALID_STATUS' }), 'lost');
-    const passBack = (from: IncomingMessage): void => {
-      const { statusCode = 502, headers } = from;
+    const cut = (): void => end('cancelled', unreachable(request));
+    /** Begins to wait for a sign of the node anew. */
+    const expect = (withinMs: number): void => {
+      silence?.cancel();
       if (isOver) return;
-      if (statusCode < 200) {
-        refuseOdd();
-        return;
-      }
-      // Only we can do something about the credentials that we sent.
-      if (statusCode === UNAUTHORIZED && longestValue(sent) > 0) {
-        const message =
-          'this request is forwarded, but the access node refuses what this indexer identifies itself with (access.metadataFile): tell its operator';
-        refuse(new ApiError(503, 'upstream_refusing', message), 'failed');
-        return;
-      }
-      if (own !== undefined && statusCode >= 400) {
-        // Read to its end, so that the connection can be kept.
-        from.on('error', () => undefined).resume();
-        onRefused(own);
-        end('missed');
-        return;
-      }
+      silence = parts.clock.setTimer(withinMs, () => {
+        const message = `the access node that this was forwarded to was silent for ${SILENCE_TIMEOUT_MS / 1_000} s`;
+        // The server cuts callers that take nothing.
+        if (response.writableNeedDrain) expect(withinMs);
+        else if (isConnected) end('overdue', new ApiError(504, 'overdue', message));
+        else end('unreachable', unreachable(request));
+      });
+    };
+    /** It has sent or taken something. Until it is connected, only our buffers have. */
+    const moved = (): void => {
+      if (isConnected) expect(SILENCE_TIMEOUT_MS);
+    };
+    const endOdd = (): void => end('lost', unreachable(request, { code: 'HPE_INVALID_STATUS' }));
+    const passBack = (from: IncomingMessage, statusCode: number): void => {
+      const { headers } = from;
       // Which pages may read the response is our decision, not the node's.
       const kept = Object.entries(passedOn(headers)).filter(([name]) => !name.startsWith('access-control-'));
       const given = variedBy(headers.vary, response.getHeader('vary'));
@@ -193,22 +167,29 @@ export function restForwarding(
         ...(request.complete ? {} : { connection: 'close' }),
       });
       onBegun();
-      const bounded = atMost(MAX_RESPONSE_BYTES, silence.moved, sent);
+      const bounded = atMost(MAX_RESPONSE_BYTES, moved, sent);
       from.once('error', () => end('lost'));
       bounded.once('error', () => end('failed'));
-      pipeline(from, bounded, response, (error) => {
-        end(error instanceof Error ? 'cancelled' : statusCode < 400 ? 'answered' : 'failed');
-        upstream?.destroy();
-      });
+      pipeline(from, bounded, response, (error) =>
+        end(error instanceof Error ? 'cancelled' : statusCode < 400 ? 'answered' : 'failed'),
+      );
     };
+    /** Over a kept connection, unless it must be a new one. */
     const send = (isOnNewConnection: boolean): void => {
-      const opened = open(request, sent, isOnNewConnection);
+      const opened = (base.protocol === 'https:' ? httpsRequest : httpRequest)(base, {
+        // As text: parsing the caller's path would change it.
+        path: base.pathname.replace(/\/$/, '') + url,
+        method,
+        headers: requestHeaders(asked, sent),
+        ...how,
+        agent: isOnNewConnection ? false : agent,
+      });
       upstream = opened;
       isConnected = false;
-      silence.begin(CONNECT_TIMEOUT_MS);
+      expect(CONNECT_TIMEOUT_MS);
       const onConnected = (): void => {
         isConnected = true;
-        if (!isOver) silence.begin(SILENCE_TIMEOUT_MS);
+        moved();
       };
       opened.once('socket', (socket) => {
         if (opened.reusedSocket) onConnected();
@@ -218,30 +199,37 @@ export function restForwarding(
         // A response that has begun reports its own end.
         if (hasResponse || isOver || opened !== upstream) return;
         // The node closed a kept connection just as it was used again: try a new one.
-        if (outOfDescriptors(error) !== undefined) refuse(outOfFiles(), 'refused');
+        if (outOfDescriptors(error) !== undefined) end('refused', outOfFiles());
         else if (opened.reusedSocket) send(true);
-        else refuse(unreachable(request, error), isConnected ? 'lost' : 'unreachable');
+        else end(isConnected ? 'lost' : 'unreachable', unreachable(request, error));
       });
       // Nobody asked for another protocol.
       opened.once('upgrade', (_from, socket) => {
         socket.destroy();
-        refuseOdd();
+        endOdd();
       });
       opened.once('response', (from) => {
         hasResponse = true;
         turns.heard();
-        silence.moved();
-        passBack(from);
+        moved();
+        const { statusCode = 502 } = from;
+        if (statusCode < 200) endOdd();
+        // Only we can do something about the credentials that we sent.
+        else if (statusCode === UNAUTHORIZED && longestValue(sent) > 0)
+          end('failed', new ApiError(503, 'upstream_refusing', NOT_ACCEPTED));
+        else if (own !== undefined && statusCode >= 400) {
+          from.on('error', () => undefined).resume();
+          end('missed', own);
+        } else passBack(from, statusCode);
       });
-      if (request.method !== 'POST') {
+      if (method !== 'POST') {
         // The node would take the next request on this connection for the body, which is not passed on.
         opened.removeHeader('content-length');
         opened.end();
         return;
       }
-      // Until it is connected, the body fills our buffers only.
-      const bounded = atMost(MAX_FORWARDED_BODY_BYTES, () => isConnected && silence.moved());
-      bounded.once('error', () => refuse(forwardedBodyTooLarge(), 'refused'));
+      const bounded = atMost(MAX_FORWARDED_BODY_BYTES, moved);
+      bounded.once('error', () => end('refused', forwardedBodyTooLarge()));
       // Not a pipeline, which would hang up on the caller before it gets the outcome.
       request.pipe(bounded).pipe(opened);
     };
@@ -257,7 +245,7 @@ export function restForwarding(
       upstream?.destroy();
     });
     // A POST must not be sent twice, so it does not go over a connection that the node may be closing.
-    send(request.method === 'POST');
+    send(method === 'POST');
   };
 
   return {
@@ -374,43 +362,4 @@ export function failureOf(error?: object): string {
   const code = error !== undefined && 'code' in error ? String(error.code) : '';
   if (!code.startsWith('HPE_')) return code === '' ? '' : ` (${code})`;
   return ` (${code}: what answers does not speak HTTP as it should; api.forwardRest takes the port for REST, not for gRPC)`;
-}
-
-/** Notices when nothing has moved for a while, with a single timer. `onSilent` is called once. */
-function idleTimeout({
-  clock,
-  isExcused,
-  onSilent,
-}: {
-  readonly clock: Clock;
-  /** True while nothing can be expected of the other side: silence then counts from now. */
-  readonly isExcused: () => boolean;
-  readonly onSilent: () => void;
-}) {
-  let limitMs = 0;
-  let movedAtMs = 0;
-  let timer: Timer | undefined;
-  const moved = (): void => {
-    movedAtMs = clock.monotonic();
-  };
-  const wait = (forMs: number): void => {
-    timer = clock.setTimer(forMs, () => {
-      if (isExcused()) moved();
-      const leftMs = movedAtMs + limitMs - clock.monotonic();
-      if (leftMs > 0) wait(leftMs);
-      else onSilent();
-    });
-  };
-  const end = (): void => timer?.cancel();
-  return {
-    /** Starts or restarts. */
-    begin: (forMs: number): void => {
-      end();
-      limitMs = forMs;
-      moved();
-      wait(forMs);
-    },
-    moved,
-    end,
-  };
 }

@@ -1,90 +1,65 @@
+import type { HttpResponse } from '../http/types.js';
 import type { openApiDocument } from '../openapi.js';
 import * as T from '../Schema.js';
 import { html, type Html } from './Html.js';
-import { FILES_FOLDER, STYLE_FILE } from './statusPage.js';
+import { pageOf } from './pages.js';
 
 type Document = ReturnType<typeof openApiDocument>;
 type Operation = Document['paths'][string]['get'];
 
-const EMPTY = html``;
-
 /** The page at `/docs`: the OpenAPI document for humans. `root`: a reference to the root of the server. */
-export function docsPage({ info, paths, components }: Document, root: string): string {
-  return html`<!doctype html>
-    <html lang="en">
-      <head>
-        <meta charset="utf-8" />
-        <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <link rel="icon" href="data:," />
-        <link rel="stylesheet" href="${root}${FILES_FOLDER}${STYLE_FILE}" />
-        <title>${info.title}: HTTP routes</title>
-      </head>
-      <body>
-        <main class="plain">
-          <p><a href="${root}">Start</a> · <a href="${root}openapi.json">openapi.json</a></p>
-          <h1>${info.title}: HTTP routes</h1>
-          <p class="dim">${info.version}</p>
-          <p>${info.description}</p>
-          <h2>Routes</h2>
-          ${Object.entries(paths).map(([path, { get }]) => routeOf(path, get))}
-          <h2>Schemas</h2>
-          ${Object.entries(components.schemas).map(([name, schema]) =>
-            section(name, html`<code>${name}</code>${noteOf(schema)}`, fieldsOf(schema)),
-          )}
-        </main>
-      </body>
-    </html> `.text;
+export function docsPage({ info, paths, components }: Document, root: string): HttpResponse {
+  const title = `${info.title}: HTTP routes`;
+  const body = html`<main class="plain">
+    <p><a href="${root}">Start</a> · <a href="${root}openapi.json">openapi.json</a></p>
+    <h1>${title}</h1>
+    <p class="dim">${info.version}</p>
+    <p>${info.description}</p>
+    <h2>Routes</h2>
+    ${Object.entries(paths).map(([path, { get }]) => routeOf(path, get))}
+    <h2>Schemas</h2>
+    ${Object.entries(components.schemas).map(([name, schema]) =>
+      section(name, html`<code>${name}</code>${noteOf(schema)}`, html`${wordsOf(schema)}${fieldsOf(schema)}`),
+    )}
+  </main>`;
+  return pageOf(root, title, body);
 }
 
 function routeOf(path: string, { operationId, summary, parameters, responses }: Operation): Html {
   const parameterRows = parameters.map(({ name, in: place, required, description, schema }) => [
     html`<code>${name}</code>`,
-    html`${place}${required ? ', required' : ''}: ${description} ${schemaOf(schema)}`,
+    html`${place}${required ? ', required' : ''}: ${description} ${wordsOf(schema)}`,
   ]);
-  const responseRows = Object.entries(responses).map(([status, { description, content = {} }]) => [
-    html`${status}`,
-    html`${description}${
-      status === '200'
-        ? Object.entries(content).map(
-            ([type, { schema }]) => html` ${schemaOf(schema)} as <code>${type}</code>`,
-          )
-        : EMPTY
-    }`,
-  ]);
+  const responseRows = Object.entries(responses).map(([status, { description, content = {} }]) => {
+    const forms = status === '200' ? Object.entries(content) : [];
+    const types = forms.map(([type, { schema }]) => html` ${wordsOf(schema)} as <code>${type}</code>`);
+    return [html`${status}`, html`${description}${types}`];
+  });
   const title = html`<code>GET ${path}</code><span class="dim">${summary}</span>`;
   return section(operationId, title, html`${table(parameterRows)}${table(responseRows)}`);
 }
 
+/** The fields of an object, or of each object of a list, that has no name of its own. */
 function fieldsOf(schema: T.Keywords): Html {
-  const { properties, required = [] } = schema;
-  if (properties === undefined) return html`<p>${schemaOf(schema)}</p>`;
-  return table(
-    Object.entries(properties).map(([name, field]) => [
-      html`<code>${name}</code>`,
-      html`${schemaOf(field)}${required.includes(name) ? '' : ', may be absent'}${noteOf(field)}`,
-    ]),
-  );
+  const { properties = {}, required = [] } = schema.items ?? schema;
+  const rows = Object.entries(properties).map(([name, field]) => {
+    const absent = required.includes(name) ? '' : ', may be absent';
+    return [html`<code>${name}</code>`, html`${wordsOf(field)}${absent}${noteOf(field)}${fieldsOf(field)}`];
+  });
+  return table(rows);
 }
 
 /** A schema in a few words, linked if it has a name. */
-function schemaOf(schema: T.Keywords): Html {
-  const { $ref, type, items, oneOf, properties, enum: words } = schema;
+function wordsOf({ $ref, type = 'anything', items, oneOf, enum: words, ...text }: T.Keywords): Html {
   if ($ref !== undefined) {
     const name = $ref.slice(T.COMPONENTS.length);
     return html`<a href="#${name}">${name}</a>`;
   }
-  if (oneOf !== undefined) return joined(oneOf.map(schemaOf), ' or ');
+  if (oneOf !== undefined) return html`one of ${oneOf.map((each) => html`${wordsOf(each)} `)}`;
   if (words !== undefined) return html`<code>${words.join(' | ')}</code>`;
-  if (items !== undefined) return html`list of ${schemaOf(items)}`;
-  if (properties !== undefined) {
-    const fields = Object.entries(properties).map(
-      ([name, field]) => html`<code>${name}</code> (${schemaOf(field)})`,
-    );
-    return html`object of ${joined(fields, ', ')}${[type].flat().includes('null') ? ', or null' : ''}`;
-  }
-  const detail = schema.format ?? schema.contentEncoding ?? schema.pattern;
-  return html`${[type ?? 'anything'].flat().join(' or ')}
-  ${detail === undefined ? EMPTY : html`<code>${detail}</code>`}`;
+  if (items !== undefined) return html`list of ${wordsOf(items)}`;
+  const detail = text.format ?? text.contentEncoding ?? text.pattern ?? '';
+  return html`${[type].flat().join(' or ')}${detail && html` <code>${detail}</code>`}`;
 }
 
 function section(id: string, title: Html, body: Html): Html {
@@ -95,6 +70,7 @@ function section(id: string, title: Html, body: Html): Html {
 }
 
 function table(rows: readonly (readonly Html[])[]): Html {
+  if (rows.length === 0) return html``;
   const cells = rows.map(
     (row) =>
       html`<tr>
@@ -106,10 +82,6 @@ function table(rows: readonly (readonly Html[])[]): Html {
   </table>`;
 }
 
-function joined(parts: readonly Html[], separator: string): Html {
-  return html`${parts.flatMap((part, index) => (index === 0 ? [part] : [html`${separator}`, part]))}`;
-}
-
-function noteOf({ description }: T.Keywords): Html {
-  return description === undefined ? EMPTY : html`<span class="dim"> ${description}</span>`;
+function noteOf({ description = '' }: T.Keywords): Html {
+  return html`<span class="dim"> ${description}</span>`;
 }

@@ -7,8 +7,7 @@ import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import type { ServerDependencies } from '../server/ListeningServer.js';
 import { openApiDocument, openApiSchema, type Route } from '../openapi.js';
 import { docsPage } from '../page/docs.js';
-import { HTML_TYPE, pageHeaders } from '../page/Html.js';
-import { FILES_FOLDER, pageFiles, statusPage } from '../page/statusPage.js';
+import { fileRoutes, statusPage } from '../page/pages.js';
 import { ApiError } from '../view/ApiError.js';
 import { webSocketApi } from '../ws/webSocketApi.js';
 import { daemonRoutes, type DaemonRoutesDependencies } from './daemonRoutes.js';
@@ -40,7 +39,6 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
     forwardRest === undefined
       ? undefined
       : { ...nodeConnections(forwardRest, dependencies.clock), metadata: restMetadata, maxSockets };
-  const fileOf = pageFiles();
   const document = () =>
     openApiDocument(routes, { version, needsToken: (route) => server.guard.covers(costOf(route)) });
   const routes: readonly Route[] = [
@@ -59,17 +57,8 @@ export function apiServer(options: ApiServerOptions, dependencies: ApiServerDepe
   ];
   const pages: readonly HttpRoute[] = [
     { path: '/', kind: 'open', handle: ({ root }) => statusPage(version, root) },
-    { path: `/${FILES_FOLDER}{name}`, kind: 'file', handle: ({ params }) => fileOf(params['name'] ?? '') },
-    {
-      path: '/docs',
-      kind: 'open',
-      handle: ({ root }) => ({
-        body: docsPage(document(), root),
-        contentType: HTML_TYPE,
-        kept: 'revalidated',
-        headers: pageHeaders({ 'style-src': "'self'" }),
-      }),
-    },
+    ...fileRoutes(),
+    { path: '/docs', kind: 'open', handle: ({ root }) => docsPage(document(), root) },
   ];
   const server = new HttpServer('api', options, {
     ...dependencies,

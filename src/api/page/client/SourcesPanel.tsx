@@ -1,4 +1,4 @@
-import type { VNode } from 'preact';
+import { Fragment, type VNode } from 'preact';
 import { count, many, percent, sentence } from './format.js';
 import { Panel } from './parts.js';
 import type { Status } from './daemon.js';
@@ -6,11 +6,14 @@ import type { Status } from './daemon.js';
 /** What each source of collections is doing, and how many it delivered first in the last hour. */
 export function SourcesPanel({ status: { lastHour, sources } }: { readonly status: Status }): VNode {
   const { edi, peer, requester } = sources;
-  const races = [lastHour.edi, lastHour.peer, lastHour.requester];
-  const total = races.reduce((sum, { first }) => sum + first, 0);
-  const late = races.reduce((sum, race) => sum + race.late, 0);
+  const rows = [
+    { name: 'Execution data', race: lastHour.edi, words: streamWords(edi) },
+    ...(peer.state === 'off' ? [] : [{ name: 'Peer stream', race: lastHour.peer, words: streamWords(peer) }]),
+    { name: 'Requests', race: lastHour.requester, words: requesterWords(requester) },
+  ];
+  const total = rows.reduce((sum, { race }) => sum + race.first, 0);
+  const late = rows.reduce((sum, { race }) => sum + race.late, 0);
   const twice = late === 0 ? 'none came twice' : `${count(late)} came twice`;
-  const share = (part: number): string => (part === 0 ? '' : `First for ${percent(part / total)}. `);
   const summary =
     total === 0
       ? 'No collection came in the last hour'
@@ -18,25 +21,15 @@ export function SourcesPanel({ status: { lastHour, sources } }: { readonly statu
   return (
     <Panel title="Sources" summary={summary}>
       <dl class="sources">
-        <dt>Execution data</dt>
-        <dd>
-          {share(lastHour.edi.first)}
-          {streamWords(edi)}
-        </dd>
-        {peer.state === 'off' ? null : (
-          <>
-            <dt>Peer stream</dt>
+        {rows.map(({ name, race: { first }, words }) => (
+          <Fragment key={name}>
+            <dt>{name}</dt>
             <dd>
-              {share(lastHour.peer.first)}
-              {streamWords(peer)}
+              {first === 0 ? '' : `First for ${percent(first / total)}. `}
+              {words}
             </dd>
-          </>
-        )}
-        <dt>Requests</dt>
-        <dd>
-          {share(lastHour.requester.first)}
-          {requesterWords(requester)}
-        </dd>
+          </Fragment>
+        ))}
       </dl>
     </Panel>
   );
@@ -46,29 +39,20 @@ function streamWords({ state, endpoint, height, reason }: Status['sources']['edi
   const from = endpoint === null ? '' : ` ${endpoint}`;
   const at = height === null ? '' : `, last height ${count(height)}`;
   const why = reason === null ? '.' : `: ${sentence(reason)}`;
-  switch (state) {
-    case 'off':
-      return `Off${why}`;
-    case 'connecting':
-      return `Being connected${why}`;
-    case 'following':
-      return `Follows${from}${at}.`;
-    case 'paused':
-      return `Waits for the window${at}.`;
-    case 'unavailable':
-      return `Does not come${why}`;
-  }
+  return {
+    off: `Off${why}`,
+    connecting: `Being connected${why}`,
+    following: `Follows${from}${at}.`,
+    paused: `Waits for the window${at}.`,
+    unavailable: `Does not come${why}`,
+  }[state];
 }
 
 function requesterWords({ state, inFlight, missing }: Status['sources']['requester']): string {
-  switch (state) {
-    case 'off':
-      return 'Off (ediOnly).';
-    case 'idle':
-      return 'Not needed now.';
-    case 'waiting':
-      return `Wait: ${many(missing, 'collection')} missing, and no call may be sent now.`;
-    case 'asking':
-      return `${many(inFlight, 'call')} in progress for ${many(missing, 'missing collection')}.`;
-  }
+  return {
+    off: 'Off (ediOnly).',
+    idle: 'Not needed now.',
+    waiting: `Wait: ${many(missing, 'collection')} missing, and no call may be sent now.`,
+    asking: `${many(inFlight, 'call')} in progress for ${many(missing, 'missing collection')}.`,
+  }[state];
 }

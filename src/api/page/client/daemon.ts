@@ -133,7 +133,7 @@ export function watchStatus(onChange: (view: View) => void): () => void {
 
 /** Reloads the page for a daemon of another version, which has other scripts. Once per version: a proxy may cache the old ones. */
 function reloadFor(version: string): void {
-  if (document.body.dataset['version'] === version) return;
+  if (document.getElementById('page')?.dataset['version'] === version) return;
   if (sessionStorage.getItem(RELOADED_FOR) === version) return;
   sessionStorage.setItem(RELOADED_FOR, version);
   location.reload();
