@@ -123,18 +123,13 @@ export class NodeChooser {
     this.#callsUntilMs.set(node, this.#parts.clock.monotonic() + durationMs);
   }
 
-  asked({ node, method }: Way): void {
-    this.troubles.asked(node.name, method);
-  }
-
   /**
    * The call failed with an error of the node. `fault`: what counts against the call; `undefined`: nothing, and the node is
    * only asked after the others.
    */
   erred(way: Way, error: UpstreamError, fault: NodeFault | undefined): void {
     // A node too old for the stream is asked by single calls: that holds nothing up.
-    if (error.kind === 'unimplemented' && this.isStream(way)) this.troubles.answered(way.node.name);
-    else this.troubles.failed(error);
+    if (error.kind !== 'unimplemented' || !this.isStream(way)) this.troubles.failed(error);
     if (error.kind === 'deadline') this.#silences += 1;
     if (fault === undefined) this.avoid(way);
     else this.#blame(way, fault, error.message);

@@ -268,7 +268,6 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     try {
       for (;;) {
         const height = linked.next;
-        chooser.asked(way);
         const read = await blocks.read();
         if (linked.next !== height) break;
         if (read === 'silent') return late(way, 'stale', `block ${height} did not come`);
@@ -386,7 +385,6 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     const nowMs = clock.monotonic();
     if (kind === 'not_found' && nowMs - (notFoundSinceMs ??= nowMs) < QUICK_RETRIES_MS) {
       // This node will have the block in a moment; until then another may be the real obstacle.
-      troubles.answered(name);
       chooser.skip(way);
       return NOT_FOUND_RETRY_MS;
     }
