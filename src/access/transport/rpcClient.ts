@@ -227,7 +227,6 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   };
 
   return {
-    name,
     get inFlight(): number {
       return calls;
     },
@@ -276,7 +275,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         if (isApart) channel.close();
         const message = await answer;
         if ('code' in message) {
-          if (isFull(message)) scarcity.refused(rank === 'history' ? rank : 'needed');
+          if (isFull(message)) scarcity.refused('needed');
           throw ofStatus(message, method);
         }
         gaveAtMs = clock.monotonic();
