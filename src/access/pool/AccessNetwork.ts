@@ -211,7 +211,6 @@ export class AccessNetwork extends NodePool {
         timeoutMs: member.failures < FAILURES_BEFORE_PATIENCE ? PATIENCE_MS : LONG_PATIENCE_MS,
         isForeign: member.foreign !== undefined,
         isIndexer: member.roles.peer,
-        onAsked: (method) => member.troubles.asked(member.node.name, method),
         clock: this.dependencies.clock,
       });
       member.identity = identity;

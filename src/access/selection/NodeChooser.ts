@@ -5,7 +5,7 @@ import type { StreamMethod, UnaryMethod } from '../types.js';
 import type { UpstreamError } from '../UpstreamError.js';
 import { Attempts } from './Attempts.js';
 import { CallHealth } from './NodeHealthRecord.js';
-import { NodeTroubles, type TroubleKind } from './NodeTroubles.js';
+import { NodeTroubles, troubleOf, type TroubleKind } from './NodeTroubles.js';
 
 /** A stream whose next message is overdue for this long is opened again. */
 const STREAM_SILENT_MS = 5_000;
@@ -56,7 +56,8 @@ export class NodeChooser {
   #candidates = 1;
   /** Consecutive times that nothing arrived in time. */
   #silences = 0;
-  #lastFailure: { readonly node: string; readonly said: string } | undefined;
+  /** The last one since one worked, for the log. */
+  #failedStream: object | undefined;
   readonly #edge: EdgeLog;
 
   constructor(parts: Parts) {
@@ -92,7 +93,8 @@ export class NodeChooser {
       return undefined;
     }
     const method = methodAt(node);
-    if (method === call) this.#tellLeft();
+    if (method === call && this.#failedStream !== undefined)
+      this.#edge.lost(this.#failedStream, 'streams fail, using single calls instead');
     return { node, method };
   }
 
@@ -123,31 +125,24 @@ export class NodeChooser {
     this.#callsUntilMs.set(node, this.#parts.clock.monotonic() + durationMs);
   }
 
-  asked({ node, method }: Way): void {
-    this.troubles.asked(node.name, method);
-  }
-
   /**
    * The call failed with an error of the node. `fault`: what counts against the call; `undefined`: nothing, and the node is
    * only asked after the others.
    */
   erred(way: Way, error: UpstreamError, fault: NodeFault | undefined): void {
     // A node too old for the stream is asked by single calls: that holds nothing up.
-    if (error.kind === 'unimplemented' && this.isStream(way)) this.troubles.answered(way.node.name);
-    else this.troubles.failed(error);
-    if (error.kind === 'deadline') this.#silences += 1;
-    if (fault === undefined) this.avoid(way);
-    else this.#blame(way, fault, error.message);
+    if (error.kind === 'unimplemented' && this.isStream(way)) this.avoid(way);
+    else this.blame(way, troubleOf(error.kind), fault, error.message);
   }
 
-  /** Nothing came, or too little: names this as what holds up the question, and counts it against the call. */
-  blame(way: Way, kind: TroubleKind, fault: NodeFault, said: string): void {
+  /** Nothing came, or too little: names this as what holds up the question, and counts it against the call like `erred`. */
+  blame(way: Way, kind: TroubleKind, fault: NodeFault | undefined, said: string): void {
     this.troubles.note(way.node.name, way.method, kind, said);
-    if (kind === 'unreachable') this.#silences += 1;
-    this.#blame(way, fault, said);
-  }
-
-  #blame(way: Way, fault: NodeFault, said: string): void {
+    if (fault === 'stale') this.#silences += 1;
+    if (fault === undefined) {
+      this.avoid(way);
+      return;
+    }
     this.failed(way, said);
     this.#parts.nodes.report(way.node, fault, said, way.method);
   }
@@ -159,7 +154,7 @@ export class NodeChooser {
       this.#streams.endPenalty();
       return;
     }
-    this.#lastFailure = { node: way.node.name, said };
+    this.#failedStream = { stream: this.#parts.streamName, node: way.node.name, reason: said };
     this.#streams.report('failing', said);
   }
 
@@ -180,14 +175,7 @@ export class NodeChooser {
     this.#parts.nodes.succeeded(node, method);
     if (!this.isStream(way)) return;
     this.#streams.succeeded();
-    this.#lastFailure = undefined;
+    this.#failedStream = undefined;
     this.#edge.back({ stream: this.#parts.streamName, node: node.name }, 'a stream works again');
-  }
-
-  #tellLeft(): void {
-    if (this.#lastFailure === undefined) return;
-    const { node, said: reason } = this.#lastFailure;
-    const fields = { stream: this.#parts.streamName, node, reason };
-    this.#edge.lost(fields, 'streams fail, using single calls instead');
   }
 }

@@ -24,9 +24,9 @@ export interface NodeTrouble {
   readonly kind: TroubleKind;
   /** The latest failure: status and message of the node, or what is wrong with its answer. */
   readonly said: string;
-  /** 0 while it has not answered at all. */
+  /** 0 for a question that has no answer yet. */
   readonly count: number;
-  /** Monotonic milliseconds of the first failure, or of the question that has no answer yet. */
+  /** Monotonic milliseconds of the first failure, or of that question. */
   readonly sinceMs: number;
 }
 
@@ -75,21 +75,15 @@ export class Failures {
 export const SILENT_AFTER_MS = 3_000;
 
 /**
- * Per node: why something that is requested until it arrives has not arrived yet. Cleared when it does. Bounded by the
- * number of nodes.
+ * Per node: why something that is requested until it arrives has not arrived yet. Cleared when it does. A question counts
+ * once it has failed: each has a deadline of a few seconds. Bounded by the number of nodes.
  */
 export class NodeTroubles {
   readonly #clock: Clock;
   readonly #failures = new Map<string, Failures>();
-  readonly #open = new Map<string, { readonly method: AccessMethod; readonly askedAtMs: number }>();
 
   constructor(dependencies: { readonly clock: Clock }) {
     this.#clock = dependencies.clock;
-  }
-
-  /** A question was sent; one at a time for each node. */
-  asked(node: string, method: AccessMethod): void {
-    this.#open.set(node, { method, askedAtMs: this.#clock.monotonic() });
   }
 
   failed(error: UpstreamError): void {
@@ -99,38 +93,20 @@ export class NodeTroubles {
   note(node: string, method: AccessMethod, kind: TroubleKind, said: string): void {
     const failures = this.#failures.get(node) ?? new Failures();
     this.#failures.set(node, failures);
-    this.#open.delete(node);
     failures.note({ method, kind, said, atMs: this.#clock.monotonic() });
-  }
-
-  /** The node answered; this is not a failure, as it will be asked in another way. */
-  answered(node: string): void {
-    this.#open.delete(node);
   }
 
   /** The answer arrived, or is no longer wanted. */
   clear(): void {
     this.#failures.clear();
-    this.#open.clear();
   }
 
-  /** One per node, in the order of their first failures; then the nodes that have not answered yet. */
+  /** One per node, in the order of their first failures. */
   all(): readonly NodeTrouble[] {
-    const nowMs = this.#clock.monotonic();
-    const failed = [...this.#failures].map(([node, failures]): NodeTrouble => {
+    return [...this.#failures].map(([node, failures]) => {
       const { atMs: _, ...worst } = failures.worst();
       return { node, count: failures.count, sinceMs: failures.sinceMs, ...worst };
     });
-    const silent = [...this.#open].filter(
-      ([node, { askedAtMs }]) => !this.#failures.has(node) && nowMs - askedAtMs >= SILENT_AFTER_MS,
-    );
-    return [
-      ...failed,
-      ...silent.map(([node, { method, askedAtMs }]): NodeTrouble => {
-        const said = `${method} at ${node}: no answer yet`;
-        return { node, method, kind: 'unreachable', said, count: 0, sinceMs: askedAtMs };
-      }),
-    ];
   }
 }
 

@@ -124,7 +124,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
 
   try {
     const isIndexer = peer !== undefined;
-    const handshake = { clock, timeoutMs: LIMIT_MS, isForeign: false, isIndexer, onAsked: () => undefined };
+    const handshake = { clock, timeoutMs: LIMIT_MS, isForeign: false, isIndexer };
     const identity = await ask('GetNetworkParameters', () =>
       askIdentity(node, expectation, signal, handshake),
     );

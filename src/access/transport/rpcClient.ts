@@ -35,7 +35,7 @@ const MAX_OWED_ANSWERS = 512;
 const MAX_CALLS_APART = 16;
 /** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
 const REACHED_MS = 2_000;
-/** A node that turns streams away twice within this time, and answers between, takes no connection more. */
+/** A node that turns us away twice within this time, and gives something between, takes no connection more. */
 const TURNED_AWAY_MS = 15_000;
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
@@ -106,13 +106,9 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
    */
   const owed = new Map<UnaryMethod, number>();
   let apart = 0;
-  /** The connections of streams of heads that have begun: small ones, which are always read. */
-  const ofHeads = new Set<Channel>();
-  /** The node takes no connection more (many allow a caller a few), and calls go out beside such a stream. */
-  let isBeside = false;
   /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
   let gaveAtMs = -Infinity;
-  /** When a stream found no connection last. */
+  /** When a call or stream found no connection last. */
   let turnedAwayAtMs = -Infinity;
   /** Also of methods that we do not call ourselves. Bounded: the forwarded methods are a fixed list. */
   const limiters = new Map<string, MethodLimiter>();
@@ -173,20 +169,12 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     if (channel !== shared) return;
     turns.heard();
     reconnects = 0;
-    isBeside = false;
   };
 
-  /** Where a call that was not sent can go out; behind the name of the node, another one may be there. */
-  const besideOf = (channel: Channel, answer: Buffer | CallStatus): Channel | undefined => {
-    const [beside] = ofHeads;
-    const isSent = !('code' in answer) || !UNCONNECTED.test(answer.details);
-    if (beside === undefined || channel !== shared || isSent) return undefined;
-    if (!isBeside) events?.onOutage?.();
-    isBeside = true;
-    return beside;
-  };
-
-  /** The node takes no connection more, while it answers on those that stand. Not the first time: it may just be back. */
+  /**
+   * The node takes no connection more (many allow a caller a few), while it gives something on those that stand. Not the first
+   * time: it may just be back.
+   */
   const isFull = ({ details }: CallStatus): boolean => {
     if (!UNCONNECTED.test(details)) return false;
     const [before, nowMs] = [turnedAwayAtMs, clock.monotonic()];
@@ -219,30 +207,26 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
     // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
     const channel = isClosed ? shared : open();
-    const isOfHeads = method === 'SubscribeBlockDigestsFromLatest';
     let isSilent = true;
     const onMessage = (message: Buffer): void => {
-      if (isSilent && isOfHeads) ofHeads.add(channel);
       isSilent = false;
+      gaveAtMs = clock.monotonic();
       sink.onMessage(message);
     };
     const call = channel.stream(pathOf(method, isProvable), request, { ...sink, onMessage });
-    if (!isOfHeads) channel.close();
+    channel.close();
     // It may have to make way, until it is cancelled, as every call is in the end.
     const end = (): void => sink.onEnd({ code: status.OK, details: '' });
     const over = rank === 'needed' ? undefined : scarcity.yielding(end, rank);
     const cancel = (): void => {
       if (isSilent) turns.next();
       over?.();
-      ofHeads.delete(channel);
       call.cancel();
-      channel.close();
     };
     return { read: () => call.read(), cancel };
   };
 
   return {
-    name,
     get inFlight(): number {
       return calls;
     },
@@ -281,19 +265,19 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
 
       metrics.upstreamRequests.inc({ endpoint: name, method });
       const isApart = (owed.get(method) ?? 0) > ANSWERS_PER_LOSS && apart < MAX_CALLS_APART;
-      let channel = isApart ? open() : shared;
+      const channel = isApart ? open() : shared;
       const startedMs = clock.monotonic();
       calls += 1;
       if (isApart) apart += 1;
       try {
-        const ask = (over: Channel) => over.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
-        const answer = ask(channel);
+        const answer = channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
         // No further calls use it: it closes with this one.
         if (isApart) channel.close();
-        let message = await answer;
-        const beside = besideOf(channel, message);
-        if (beside !== undefined) message = await ask((channel = beside));
-        if ('code' in message) throw ofStatus(message, method);
+        const message = await answer;
+        if ('code' in message) {
+          if (isFull(message)) scarcity.refused('needed');
+          throw ofStatus(message, method);
+        }
         gaveAtMs = clock.monotonic();
         metrics.upstreamLatency.observe({ endpoint: name, method }, (gaveAtMs - startedMs) / 1_000);
         healthRecord.answeredIn(gaveAtMs - startedMs);

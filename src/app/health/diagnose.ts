@@ -1,4 +1,4 @@
-import { SILENT_AFTER_MS, type NodeTrouble } from '../../access/index.js';
+import type { NodeTrouble } from '../../access/index.js';
 import type { StatusDocument } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { consistent, formatDuration, readinessCodes, wholeSeconds } from '../../observability/index.js';
@@ -27,8 +27,8 @@ const SEALING_PAUSES_MS = 10_000;
 const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
 /** While starting, a known cause of the wait gets its own code after this time. */
 const START_TAKES_MS = 5_000;
-/** A node that errs no more is asked for its head within this time. */
-const ASKED_WITHIN_MS = 2_000;
+/** A node that errs no more has told its head within this time, or failed to. */
+const HEAD_TOLD_WITHIN_MS = 6_000;
 /** A chain whose head rose this recently continues, whatever lagging nodes report. */
 const HEAD_RISES_WITHIN_MS = 5_000;
 /** Once the head is known, a start continues sooner than this without the answers of some nodes. */
@@ -358,7 +358,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     let troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
     if (troubles.length > 0) latest = { troubles, atMs: clock.monotonic() };
     // A node that errs no more has yet to tell its head, and is not unreachable: a silence would be a trouble by then.
-    else if (ageOf(latest.atMs) < SILENT_AFTER_MS + ASKED_WITHIN_MS) ({ troubles } = latest);
+    else if (ageOf(latest.atMs) < HEAD_TOLD_WITHIN_MS) ({ troubles } = latest);
     const isToldWhy = silentMs === undefined && troubles.length > 0;
     if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);

@@ -121,7 +121,11 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   const tipCheck = new TipCheck({
     ...dependencies,
     isLast: ({ height, id }) => linked.next === height + 1 && linked.at(height)?.block.id === id,
-    onTrue: () => consumer.notify(),
+    onTrue: () => {
+      troubles.clear();
+      consumer.notify();
+    },
+    onDoubt: ({ node, method }, said) => troubles.note(node.name, method, 'invalid', said),
     onFalse: (lie) => takeBack(lie),
   });
   let handedOutTo = indexed;
@@ -268,7 +272,6 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     try {
       for (;;) {
         const height = linked.next;
-        chooser.asked(way);
         const read = await blocks.read();
         if (linked.next !== height) break;
         if (read === 'silent') return late(way, 'stale', `block ${height} did not come`);
@@ -386,7 +389,6 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     const nowMs = clock.monotonic();
     if (kind === 'not_found' && nowMs - (notFoundSinceMs ??= nowMs) < QUICK_RETRIES_MS) {
       // This node will have the block in a moment; until then another may be the real obstacle.
-      troubles.answered(name);
       chooser.skip(way);
       return NOT_FOUND_RETRY_MS;
     }
@@ -420,11 +422,9 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
      * `isUnserved`: no node serves the height.
      */
     heldUpBy: () => {
-      const height = seeksBelow ? indexed : linked.next;
-      const doubtful = tipCheck.trouble();
+      const missing = tipCheck.holds() ? linked.next - 1 : linked.next;
+      const height = seeksBelow ? indexed : missing;
       const known = troubles.all();
-      if (doubtful !== undefined && known.length === 0)
-        return { height: doubtful.height, troubles: [doubtful.trouble], isUnserved: false };
       if (height > toRead() || (known.length === 0 && !isUnserved())) return undefined;
       return { height, troubles: known, isUnserved: isUnserved() };
     },

@@ -1,9 +1,8 @@
-import { answerOf, UpstreamError } from '../../access/index.js';
-import type { AccessNode, NodeTrouble, ReceivedBlock } from '../../access/index.js';
+import { UpstreamError, type AccessNode } from '../../access/index.js';
 import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { childOf, isAbort, sleep } from '../../runtime/index.js';
-import { askForBlock, type Answer } from './askForBlock.js';
+import { askForBlock, askNode, type Answer } from './askForBlock.js';
 import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 
 /** How long a witness may take to answer and to receive the block: nodes do not receive it all at once. */
@@ -22,6 +21,8 @@ type Parts = Pick<ChainDependencies, 'nodes' | 'clock' | 'headId'> & {
   readonly isLast: (block: FinalizedBlock) => boolean;
   /** The last block is confirmed. */
   readonly onTrue: () => void;
+  /** Another node has a different block there. `said`: what to say of the source. Called again while that stays so. */
+  readonly onDoubt: (doubted: Answer, said: string) => void;
   /** Every node that answers has another block there. */
   readonly onFalse: (lie: Answer) => void;
 };
@@ -29,10 +30,8 @@ type Parts = Pick<ChainDependencies, 'nodes' | 'clock' | 'headId'> & {
 interface Check {
   readonly answer: Answer;
   readonly sinceMs: number;
-  /** How often the nodes disagreed. */
-  doubts: number;
-  /** The node that was asked last. */
-  witness: string;
+  /** The node that has a different block, while they disagree. */
+  doubtedBy?: string;
   /** Nodes that did not have it yet. */
   readonly lacking: Set<string>;
 }
@@ -70,12 +69,11 @@ export class TipCheck {
 
   /** This is now the last block. */
   begin(answer: Answer): void {
-    const [witness] = this.#witnesses(answer);
-    if (witness === undefined) return;
+    if (this.#witnesses(answer).length === 0) return;
     const sinceMs = this.#deps.clock.monotonic();
     const { lacking = [], sinceMs: beforeMs = sinceMs } = this.#check ?? {};
     if (sinceMs - beforeMs >= OVERTAKEN_MS) for (const name of lacking) this.#late.add(name);
-    this.#check = { answer, sinceMs, doubts: 0, witness: witness.name, lacking: new Set() };
+    this.#check = { answer, sinceMs, lacking: new Set() };
     this.#asking.abort();
     this.#begun.notify();
   }
@@ -85,30 +83,20 @@ export class TipCheck {
     return this.#current() !== undefined;
   }
 
-  /** The last block and the contradiction, if another node has a different block there. */
-  trouble(): { readonly height: number; readonly trouble: NodeTrouble } | undefined {
-    const check = this.#current();
-    if (check === undefined || check.doubts === 0) return undefined;
-    const { doubts, sinceMs, witness } = check;
-    const { node, method, block } = check.answer;
-    const said = `streamed a block ${block.height} that ${witness} does not call finalized`;
-    return {
-      height: block.height,
-      trouble: { node: node.name, method, kind: 'invalid', said, count: doubts, sinceMs },
-    };
-  }
-
   #current(): Check | undefined {
     return this.#check !== undefined && this.#deps.isLast(this.#check.answer.block) ? this.#check : undefined;
   }
 
   async #look(check: Check, signal: AbortSignal): Promise<void> {
     const asking = (this.#asking = childOf(signal));
-    const { clock, onFalse, onTrue } = this.#deps;
+    const { clock, onDoubt, onFalse, onTrue } = this.#deps;
     try {
       const verdict = await this.#verdict(check, asking.signal);
       if (this.#current() !== check) return;
-      if (verdict === 'doubtful') check.doubts += 1;
+      if (verdict === 'doubtful') {
+        const { height } = check.answer.block;
+        onDoubt(check.answer, `streamed a block ${height} that ${check.doubtedBy} does not call finalized`);
+      }
       if (verdict === 'doubtful' || verdict === 'not_yet') {
         await sleep(clock, verdict === 'doubtful' ? AGAIN_MS : NOT_YET_MS, asking.signal);
         return;
@@ -124,27 +112,26 @@ export class TipCheck {
   }
 
   async #verdict(check: Check, signal: AbortSignal): Promise<Verdict> {
+    const { clock, nodes } = this.#deps;
     const { block } = check.answer;
-    if (check.doubts > 0) return this.#vote(check.answer, [], signal);
+    if (check.doubtedBy !== undefined) return this.#vote(check.answer, [], signal);
     let isAwaited = false;
     for (const witness of this.#witnesses(check.answer)) {
-      check.witness = witness.name;
-      const said = await this.#ask(witness, block.height, signal);
-      const isLate = this.#deps.clock.monotonic() - check.sinceMs >= PATIENCE_MS;
-      if (said === 'not_yet' && !isLate && !this.#late.has(witness.name)) {
+      const { name } = witness;
+      const said = await askNode(nodes, witness, block.height, signal, PATIENCE_MS);
+      const isLate = clock.monotonic() - check.sinceMs >= PATIENCE_MS;
+      const lacksIt = said instanceof UpstreamError && said.kind === 'not_found';
+      if (lacksIt && !isLate && !this.#late.has(name)) {
         isAwaited = true;
-        check.lacking.add(witness.name);
+        check.lacking.add(name);
         continue;
       }
-      if (said === 'not_yet') this.#late.add(witness.name);
-      else this.#late.delete(witness.name);
-      if (said === 'nothing' && !isLate) continue;
-      if (typeof said === 'string') return 'true';
-      const isFinalized = said.status !== 'unknown';
-      // It confirms the block, or gives another one that it does not call finalized itself.
-      if ((said.block.id === block.id) === isFinalized) return 'true';
-      const known = isFinalized ? [{ node: witness, method: BLOCK_CALL, block: said.block } as const] : [];
-      return this.#vote(check.answer, known, signal);
+      if (lacksIt) this.#late.add(name);
+      else this.#late.delete(name);
+      if (said instanceof UpstreamError && !lacksIt && !isLate) continue;
+      if (said instanceof UpstreamError || said?.block.id === block.id) return 'true';
+      check.doubtedBy = name;
+      return this.#vote(check.answer, said === undefined ? [] : [said], signal);
     }
     return isAwaited ? 'not_yet' : 'true';
   }
@@ -157,9 +144,9 @@ export class TipCheck {
     if (ids.has(block.id)) return complete ? 'true' : 'doubtful';
     if (complete || answers.length >= WITNESSES_AGAINST) return 'false';
     // One node against another: either may be the liar, unless the source's own call withdraws the block.
-    const own = await this.#ask(node, block.height, signal);
-    const isWithdrawn = typeof own !== 'string' && (own.status === 'unknown' || own.block.id !== block.id);
-    return isWithdrawn ? 'false' : 'doubtful';
+    const own = await askNode(this.#deps.nodes, node, block.height, signal, PATIENCE_MS);
+    const isKept = own instanceof UpstreamError || own?.block.id === block.id;
+    return isKept ? 'doubtful' : 'false';
   }
 
   /** Who may be asked now: the healthy other nodes, those last that were late, or the source itself (see above). */
@@ -174,16 +161,5 @@ export class TipCheck {
       return able.filter(({ name }) => name === node.name);
     const late = healthy.filter(({ name }) => this.#late.has(name));
     return [...healthy.filter((each) => !late.includes(each)), ...late];
-  }
-
-  async #ask(
-    node: AccessNode,
-    height: number,
-    signal: AbortSignal,
-  ): Promise<ReceivedBlock | 'not_yet' | 'nothing'> {
-    const options = { signal, timeoutMs: PATIENCE_MS };
-    const answer = await answerOf(this.#deps.nodes, node, node.getBlockByHeight(height, options));
-    if (!(answer instanceof UpstreamError)) return answer;
-    return answer.kind === 'not_found' ? 'not_yet' : 'nothing';
   }
 }

@@ -23,9 +23,9 @@ export async function askNode(
   node: AccessNode,
   height: number,
   signal: AbortSignal,
+  timeoutMs = ASK_TIMEOUT_MS,
 ): Promise<Answer | UpstreamError | undefined> {
-  const options = { signal, timeoutMs: ASK_TIMEOUT_MS };
-  const answer = await answerOf(nodes, node, node.getBlockByHeight(height, options));
+  const answer = await answerOf(nodes, node, node.getBlockByHeight(height, { signal, timeoutMs }));
   if (answer instanceof UpstreamError) return answer;
   const { block, status } = answer;
   return status === 'unknown' || block.height !== height ? undefined : { node, method: BLOCK_CALL, block };

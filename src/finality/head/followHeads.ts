@@ -160,7 +160,6 @@ function followHead(
     const reader = readStream({ open, signal, clock });
     const followed: HeadStream = { ...way, reader, openedAtMs: clock.monotonic(), height: -1 };
     stream = followed;
-    chooser.asked(way);
     try {
       for (;;) {
         const read = await reader.read();
@@ -211,7 +210,6 @@ function followHead(
     const node = asked[polls++ % asked.length];
     if (node === undefined) return undefined;
     const way = { node, method: CALL } as const;
-    chooser.asked(way);
     const timeoutMs = chooser.patienceMs('call');
     const header = await outcomeOf(node.getLatestBlockHeader(name === 'sealed', { signal, timeoutMs }));
     if (header instanceof UpstreamError) {

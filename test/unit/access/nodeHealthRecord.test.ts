@@ -155,13 +155,4 @@ describe('what stands between us and one thing', () => {
     troubles.note('a:1', 'GetLatestBlockHeader', 'unreachable', 'read ECONNRESET');
     expect(troubles.all()).toMatchObject([{ kind: 'unreachable', said: 'read ECONNRESET', count: 4 }]);
   });
-
-  it('is no question that was answered, if not as hoped', async () => {
-    const troubles = new NodeTroubles({ clock });
-    troubles.asked('a:1', 'SubscribeBlocksFromStartHeight');
-    troubles.asked('b:1', 'SubscribeBlocksFromStartHeight');
-    troubles.answered('a:1');
-    await clock.advance(3_000);
-    expect(troubles.all()).toMatchObject([{ node: 'b:1', kind: 'unreachable', count: 0 }]);
-  });
 });

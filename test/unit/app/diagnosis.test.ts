@@ -441,7 +441,7 @@ describe('the head', () => {
     expect(await codes(9_000)).toEqual(['upstream_refusing']);
     state.headTroubles = [];
     // It may be asked a moment later, and its silence counts from then.
-    expect(await codes(4_500)).toEqual(['upstream_refusing']);
+    expect(await codes(5_500)).toEqual(['upstream_refusing']);
     expect(await codes(1_000)).toEqual(['upstream_unreachable']);
   });
 

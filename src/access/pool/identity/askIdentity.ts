@@ -1,7 +1,7 @@
 import { within, type Clock } from '../../../runtime/index.js';
 import { readStream } from '../../transport/streams/readStream.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
-import type { AccessMethod, AccessNode, BlockDigest, BlockHeader } from '../../types.js';
+import type { AccessNode, BlockDigest, BlockHeader } from '../../types.js';
 import type { NodeVersionInfo, ReceivedBlock } from '../../types.js';
 import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../../UpstreamError.js';
 import { highestShared } from './highestShared.js';
@@ -30,8 +30,6 @@ export interface Inquiry {
   readonly isForeign: boolean;
   /** An index may begin below the spork of its head, which is the one that it names. */
   readonly isIndexer: boolean;
-  /** Called for each question as it is sent. */
-  readonly onAsked: (method: AccessMethod) => void;
   readonly clock: Clock;
 }
 
@@ -46,32 +44,21 @@ export async function askIdentity(
   expectation: Expectation,
   signal: AbortSignal,
   inquiry: Inquiry,
+  mayAskAgain = true,
 ): Promise<NodeIdentity> {
-  const { isCut, identity } = await askOnce(node, expectation, signal, inquiry);
-  // Another node may answer at its address by then: what was said before says nothing of it.
-  return isCut ? (await askOnce(node, expectation, signal, inquiry)).identity : identity;
-}
-
-/** `isCut`: the connection was lost meanwhile. */
-async function askOnce(
-  node: AccessNode,
-  expectation: Expectation,
-  signal: AbortSignal,
-  inquiry: Inquiry,
-): Promise<{ readonly identity: NodeIdentity; readonly isCut: boolean }> {
   const options = { signal, timeoutMs: inquiry.timeoutMs };
   const known = expectation.watermark ?? expectation.checkpoint;
-  const next = inTurns(inquiry);
+  const next = inTurns(inquiry.clock);
   const kinds = new Set<UpstreamErrorKind>();
   const note = <T>(answer: T | UpstreamError): T | UpstreamError => {
     if (answer instanceof UpstreamError) kinds.add(answer.kind);
     return answer;
   };
   const [parameters, info, atKnown, head] = await Promise.all([
-    next('GetNetworkParameters', () => node.getNetworkParameters(options)).then(note),
-    next('GetNodeVersionInfo', () => node.getNodeVersionInfo(options)).then(note),
-    known && next('GetBlockByHeight', () => node.getBlockByHeight(known.height, options)).then(note),
-    next('GetLatestBlockHeader', () => node.getLatestBlockHeader(false, options)).then(note),
+    next(() => node.getNetworkParameters(options)).then(note),
+    next(() => node.getNodeVersionInfo(options)).then(note),
+    known && next(() => node.getBlockByHeight(known.height, options)).then(note),
+    next(() => node.getLatestBlockHeader(false, options)).then(note),
   ]);
   const blockAt: BlockAt = async (height) => note(await outcomeOf(node.getBlockByHeight(height, options)));
   const chainId = chainOf(parameters, head);
@@ -83,22 +70,20 @@ async function askOnce(
   const comparison = isOther
     ? { ...found, sharedHeight: await sharedHeight(expectation, found.height, blockAt) }
     : found;
+  // The connection was lost meanwhile. Another node may answer at its address by now: what was said before says nothing of it.
+  if (kinds.has('unavailable') && mayAskAgain) return askIdentity(node, expectation, signal, inquiry, false);
   const isVague = [...kinds].some((kind) => SILENT.has(kind));
-  const identity = { chainId, semver, sporkId, ...roots, comparison, head: headHeight, isVague };
-  return { identity, isCut: kinds.has('unavailable') };
+  return { chainId, semver, sporkId, ...roots, comparison, head: headHeight, isVague };
 }
 
 type BlockAt = (height: number) => Promise<ReceivedBlock | UpstreamError>;
-type Ask = <T>(method: AccessMethod, ask: () => Promise<T>) => Promise<T | UpstreamError>;
+type Ask = <T>(ask: () => Promise<T>) => Promise<T | UpstreamError>;
 
 /** Sends one question after the other; does not wait for a late answer. */
-function inTurns({ clock, onAsked }: Inquiry): Ask {
+function inTurns(clock: Clock): Ask {
   let turn = Promise.resolve();
-  return (method, ask) => {
-    const outcome = turn.then(() => {
-      onAsked(method);
-      return outcomeOf(ask());
-    });
+  return (ask) => {
+    const outcome = turn.then(() => outcomeOf(ask()));
     const isOver = (): void => undefined;
     turn = within(clock, NEXT_ASKED_AFTER_MS, outcome).then(isOver, isOver);
     return outcome;
@@ -178,9 +163,8 @@ const HAS_BLOCK: ReadonlySet<UpstreamErrorKind> = new Set(['forged', 'unproven']
 async function askZero(
   node: AccessNode,
   signal: AbortSignal,
-  { timeoutMs, clock, onAsked }: Inquiry,
+  { timeoutMs, clock }: Inquiry,
 ): Promise<'there' | UpstreamError> {
-  onAsked('GetBlockByHeight');
   const isSure = (said: 'there' | 'late' | UpstreamError | undefined) =>
     said === 'there' || (said instanceof UpstreamError && said.kind === 'below_root');
   const call = outcomeOf(node.getBlockByHeight(0, { signal, timeoutMs })).then((answer) =>
