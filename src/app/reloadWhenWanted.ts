@@ -1,100 +1,83 @@
-import { daemonSettings, type LoadedConfig } from '../config/index.js';
+import { isDeepStrictEqual } from 'node:util';
+import { daemonSettings, type DaemonConfig, type LoadedConfig } from '../config/index.js';
+import { WorkSignal } from '../jobqueue/index.js';
 import type { ProgramLogger } from '../observability/index.js';
 import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
-import type { DaemonParts, Diagnosis } from './health/diagnose.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
   readonly loaded: LoadedConfig;
-  /** False where no file is named, or a pipe: then there is nothing to reload. */
-  readonly hasFile: () => boolean;
-  /** Reads it again, from the same sources. Expected errors: OperatorError. */
-  readonly load: () => Promise<LoadedConfig>;
+  /**
+   * Reads it again, from the same sources; `undefined` where no file is named, or a pipe: then there is nothing to reload. Expected
+   * errors: OperatorError.
+   */
+  readonly load: () => Promise<LoadedConfig | undefined>;
   /** Calls back whenever the operator asks for a reload. */
   readonly onWanted: (listener: () => void) => void;
 }
 
-/** Parts whose settings may change while they run. */
-type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers'> & {
-  readonly health: { readonly diagnosis: Pick<Diagnosis, 'setLimits'> };
-};
-
 /**
- * Applies changed settings to the running daemon, and logs the outcome: one line for what has changed, one for what needs a
- * restart. A file that cannot be used changes nothing, and is logged too. Call what it returns once the daemon is built; a reload
- * that was asked for earlier is done then.
+ * Writes changed settings into the configuration of the running daemon whenever that is wanted, and logs the outcome: one line for what
+ * has changed, one for what needs a restart. A file that cannot be used changes nothing, and is logged too. Run what it returns once the
+ * daemon is built; a reload that was asked for earlier is done then.
  */
 export function reloadWhenWanted(
-  { hasFile, load, loaded, onWanted }: Reloading,
+  { load, loaded, onWanted }: Reloading,
   { logger }: { readonly logger: ProgramLogger },
-): (parts: Reloadable) => void {
-  let parts: Reloadable | undefined;
-  let isWanted = false;
+) {
+  const wanted = new WorkSignal();
+  onWanted(() => wanted.notify());
   /** The settings in effect. */
   let { effective } = loaded;
-  let { level } = loaded.config.log;
-
-  /** Logged at any log level: the operator asked. */
-  const tell = (how: 'info' | 'warn', fields: object, message: string): void => {
-    if (level !== 'debug') logger.setLevel('info');
-    logger[how](fields, message);
-    logger.setLevel(level);
-  };
-  /** Applies the settings that may change, in both threads. */
-  const take = (next: LoadedConfig, into: Reloadable): void => {
+  const take = (
+    { config, effective: next, origins, overridden }: LoadedConfig,
+    running: DaemonConfig,
+  ): void => {
     const before = effective;
-    const { network } = loaded.config;
+    const { network } = running;
     // Defaults that may change follow from the network.
-    if (next.config.network !== network)
+    if (config.network !== network)
       throw new OperatorError(
         'configuration',
-        `It is for the network ${next.config.network}, and this daemon follows ${network}: restart it for another one`,
+        `It is for the network ${config.network}, and this daemon follows ${network}: restart it for another one`,
       );
-    const changed = Object.keys(next.effective).filter(
-      (key) => JSON.stringify(next.effective[key]) !== JSON.stringify(before[key]),
-    );
+    const changed = Object.keys(next).filter((key) => !isDeepStrictEqual(next[key], before[key]));
     // A default that changed follows from another setting, which is logged.
-    const isSet = (key: string): boolean =>
-      next.origins[key] !== 'default' || loaded.origins[key] !== 'default';
+    const isSet = (key: string): boolean => origins[key] !== 'default' || loaded.origins[key] !== 'default';
     const later = changed.filter((key) => !isReloadable(key) && isSet(key));
     const now = changed.filter(isReloadable);
-    const inWords = (key: string): string => `${key}: ${words(before[key])} → ${words(next.effective[key])}`;
-    const { api, disk, log, ready } = next.config;
-    const { corsOrigins, ratePerSecondPerAddress } = api;
-    into.readers?.change({ logLevel: log.level, corsOrigins, ratePerSecondPerAddress });
-    into.descriptors.reload(next.config);
-    into.diskWatch?.setMinFreeBytes(disk.minFreeBytes);
-    into.health.diagnosis.setLimits(ready);
-    effective = { ...before, ...Object.fromEntries(now.map((key) => [key, next.effective[key]])) };
-    ({ level } = log);
-    const besides = next.overridden.length === 0 ? {} : { setElsewhere: next.overridden };
-    if (now.length > 0) tell('info', { changed: now.map(inWords), ...besides }, 'configuration reloaded');
-    else tell('info', besides, 'configuration reloaded: nothing has changed');
+    const inWords = (key: string): string => `${key}: ${words(before[key])} → ${words(next[key])}`;
+    const { api, disk, log, ready } = config;
+    const { corsOrigins, maxConnections, ratePerSecondPerAddress } = api;
+    const ofApi = { ...running.api, corsOrigins, maxConnections, ratePerSecondPerAddress };
+    Object.assign(running, { api: ofApi, disk, log: { ...running.log, level: log.level }, ready });
+    effective = { ...before, ...Object.fromEntries(now.map((key) => [key, next[key]])) };
+    const besides = overridden.length === 0 ? {} : { setElsewhere: overridden };
+    if (now.length > 0) logger.info({ changed: now.map(inWords), ...besides }, 'configuration reloaded');
+    else logger.info(besides, 'configuration reloaded: nothing has changed');
     if (later.length > 0) {
       const fields = { settings: later.map(inWords), advice: 'restart the daemon' };
-      tell('warn', fields, 'settings change at a restart only');
+      logger.warn(fields, 'settings change at a restart only');
     }
   };
-  const reload = async (): Promise<void> => {
-    isWanted = true;
-    if (parts === undefined) return;
-    if (!hasFile()) {
-      tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
-      return;
+  /** `running`: what may change is read in there whenever it is needed. Ends with the signal's abort reason. */
+  return async (running: DaemonConfig, onChange: () => void, signal: AbortSignal): Promise<never> => {
+    for (;;) {
+      await wanted.wait(signal);
+      try {
+        const next = await load();
+        // Whatever else is logged: the operator asked.
+        if (running.log.level !== 'debug') logger.setLevel('info');
+        if (next !== undefined) take(next, running);
+        else logger.warn({ advice: 'start with --config FILE' }, 'there is no configuration file to reload');
+      } catch (error) {
+        if (!(error instanceof OperatorError)) throw error;
+        logger.error({ why: error.message }, 'the configuration was not reloaded: nothing has changed');
+      } finally {
+        logger.setLevel(running.log.level);
+      }
+      onChange();
     }
-    try {
-      take(await load(), parts);
-    } catch (error) {
-      if (!(error instanceof OperatorError)) throw error;
-      logger.error({ why: error.message }, 'the configuration was not reloaded: nothing has changed');
-    }
-  };
-  // One after the other: what was read first must not be applied last.
-  let turn = Promise.resolve();
-  onWanted(() => void (turn = turn.then(reload)));
-  return (built) => {
-    parts = built;
-    if (isWanted) turn = turn.then(reload);
   };
 }
 

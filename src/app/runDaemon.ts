@@ -26,6 +26,7 @@ import { seedStore } from './stores/copies.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import { openStoreToIndex, type OpenStore } from './stores/openStore.js';
 import { keepReaderThread, type ReaderThread } from './threads/keepReaderThread.js';
+import type { ReaderSettings } from './threads/messages.js';
 import { certificatesStarter, readerStarter, type StartReader } from './threads/startWorker.js';
 
 /** What the daemon needs from its process. */
@@ -59,7 +60,7 @@ interface Begun extends Pick<
   'clock' | 'lifecycle' | 'logger' | 'metrics' | 'outputs' | 'random' | 'terminal'
 > {
   readonly notifier: ServiceNotifier | undefined;
-  readonly onBuilt: ReturnType<typeof reloadWhenWanted> | undefined;
+  readonly reload: ReturnType<typeof reloadWhenWanted> | undefined;
   readonly ports: DaemonPorts;
   /** Writes to standard output, above the live line. */
   readonly print: (text: string) => void;
@@ -111,13 +112,13 @@ export async function runDaemon(
   else host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal });
-  const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
+  const reload = reloading && reloadWhenWanted(reloading, { logger });
   const print = (text: string): void => void destination.write(text);
   const around = { clock, random: systemRandom, lifecycle, logger, metrics, outputs, terminal };
   try {
     // The current directory may be removed before this process ends.
     const lasting = { ...config, dataDir: resolve(config.dataDir) };
-    const work = indexAndServe(lasting, { ...around, notifier, onBuilt, ports, print });
+    const work = indexAndServe(lasting, { ...around, notifier, reload, ports, print });
     await lifecycle.waitFor('work in hand', work);
     host.signal.removeEventListener('abort', onStop);
     await lifecycle.close();
@@ -139,9 +140,12 @@ export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
   await openSecretFiles(config, { clock: systemClock, logger: silentLogger, metrics, sporks });
 }
 
-/** Builds the daemon and runs it until it is to stop. The life cycle closes it. Expected errors: OperatorError; its abort reason. */
+/**
+ * Builds the daemon and runs it until it is to stop. The life cycle closes it. `config`: what may change while it runs is changed in there.
+ * Expected errors: OperatorError; its abort reason.
+ */
 async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
-  const { onBuilt, ports, lifecycle, logger, metrics, notifier, print } = own;
+  const { ports, lifecycle, logger, metrics, notifier, print, reload } = own;
   const { dataDir, fromSnapshot, network } = config;
   const { signal } = lifecycle;
   signal.throwIfAborted();
@@ -193,7 +197,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const parts: DaemonParts = { ...own, ...upstream, ...watched, ...opened };
   await parts.healing.checkNewest(newestBytes, signal);
   const health = startHealth(config, parts);
-  onBuilt?.({ ...parts, health });
+  if (reload) lifecycle.supervise(reload(config, () => readers?.change(), signal));
   const addresses = await startServers(config, { ...parts, health });
   if (signal.aborted) return;
   notifier?.ready();
@@ -207,21 +211,21 @@ function startReaderThread(
   parts: Begun & Pick<DaemonParts, 'descriptors' | 'secretFiles'>,
 ): ReaderThread {
   const { descriptors, lifecycle, ports, secretFiles } = parts;
-  const { api, log } = config;
-  const { corsOrigins, ratePerSecondPerAddress } = api;
-  const forwards = api.forward || api.forwardRest !== undefined;
-  const secrets = () => ({
+  const forwards = config.api.forward || config.api.forwardRest !== undefined;
+  const settings = (): ReaderSettings => ({
+    corsOrigins: config.api.corsOrigins,
+    ratePerSecondPerAddress: config.api.ratePerSecondPerAddress,
+    maxConnections: descriptors.shares().perPort,
+    logLevel: config.log.level,
     secrets: secretFiles.secrets(),
     nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
   });
-  const { forwarded: forwardSockets, perPort: maxConnections } = descriptors.shares();
-  const settings = { corsOrigins, ratePerSecondPerAddress, maxConnections, logLevel: log.level };
   const readers = keepReaderThread(
-    { config, forwardSockets, settings: { ...settings, ...secrets() } },
+    { config, forwardSockets: descriptors.shares().forwarded, settings },
     { ...parts, start: ports.startReader ?? readerStarter() },
   );
-  secretFiles.onChange(() => readers.change(secrets()));
-  descriptors.onChange(() => readers.change({ maxConnections: descriptors.shares().perPort }));
+  secretFiles.onChange(readers.change);
+  descriptors.onChange(readers.change);
   lifecycle.onClose('reader thread', () => readers.close());
   return readers;
 }

@@ -1,10 +1,10 @@
-import { blockAbove, metricsServer, type HttpServer } from '../api/index.js';
+import { blockAbove, MAX_MISSING_SHOWN, metricsServer } from '../api/index.js';
+import type { HeightWork, HttpServer, WorkMoment } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
 import type { DaemonParts } from './health/diagnose.js';
 import type { DaemonStatus } from './health/reportStatus.js';
-import { momentAt } from './health/inspectHeights.js';
 import { keepDaemonRecord } from './lifecycle/daemonRecord.js';
 import { openControlSocket } from './lifecycle/openControlSocket.js';
 import { obeyBackfill } from './line/history/plans.js';
@@ -86,4 +86,42 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
   prover?.onProven(readers.notify);
   network.onAnswering(readers.notify);
   return serving;
+}
+
+/** What the daemon knows about the work on one height, read from the parts of the line on demand. */
+function momentAt(daemon: DaemonStatus, height: number): WorkMoment {
+  return {
+    range: daemon.range(),
+    durableId: blockAbove(daemon.parts.store, { height })?.id,
+    daemon: { reasons: daemon.monitor.readiness().reasons, work: heightWork(daemon, height) },
+    history: daemon.backfillWatch.plannedAt(height),
+  };
+}
+
+function heightWork(daemon: DaemonStatus, height: number): HeightWork | undefined {
+  const { config, parts } = daemon;
+  const line = daemon.diagnosis.line();
+  if (line === undefined) return undefined;
+  const { waitingFor, sources, endpoints } = daemon.status();
+  const { stage, blockId, work } = line.explainer.explain(height);
+  const serving = parts.network.namesServing(height);
+  const nodes = endpoints.filter(({ origin }) => origin !== 'peer');
+  return {
+    stage: stage === 'indexed' ? 'durable' : stage,
+    blockId: blockId ?? line.blocks.blockAt(height)?.id ?? null,
+    upperBound: parts.window.upperBound(),
+    stopHeight: config.stopHeight ?? null,
+    work: work ? { ...work, missingCollections: work.missingCollections.slice(0, MAX_MISSING_SHOWN) } : null,
+    holdingUp: waitingFor,
+    sources: {
+      nodes: nodes.map(({ name, state, reason }) => ({
+        name,
+        state,
+        servesHeight: serving.has(name),
+        trouble: reason,
+      })),
+      executionData: sources.edi,
+      peer: sources.peer,
+    },
+  };
 }

@@ -7,34 +7,11 @@ import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js
 import type { RequestTrail } from './heights/WantedCollection.js';
 import type { CollectionRequester } from './requester/CollectionRequester.js';
 
-/** The state of a height, and what was tried for what it lacks. */
-export interface HeightExplanation {
-  readonly height: number;
-  /**
-   * `indexed`: durable. `committing`: complete, its batch is not on disk yet. `collecting`: lacks collections.
-   * `queued`: within the window, its block is not known yet. `outside`: above the window.
-   */
-  readonly stage: 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
-  readonly blockId?: Identifier | undefined;
-  /** Since the height was handed out. */
-  readonly ageMs?: number;
-  /** In this stage: since its block came, or the last of its collections. */
-  readonly waitedMs?: number;
-  readonly guarantees?: number;
-  readonly missing: readonly MissingExplanation[];
-  /** Why execution data does not deliver it. */
-  readonly executionData?: string | undefined;
-  /** Why no peer delivers it. */
-  readonly peer?: string | undefined;
-  /** The node whose word the block's guarantees are on: nothing proves them. */
-  readonly reportedBy?: string | undefined;
-}
-
-export interface MissingExplanation {
-  readonly id: Identifier;
-  /** `undefined` when it was never asked for. */
-  readonly trail: RequestTrail | undefined;
-}
+/**
+ * `indexed`: durable. `committing`: complete, its batch is not on disk yet. `collecting`: lacks collections.
+ * `queued`: within the window, its block is not known yet. `outside`: above the window.
+ */
+type HeightStage = 'indexed' | 'committing' | 'collecting' | 'queued' | 'outside';
 
 interface Parts {
   readonly mcq: MissingCollectionQueue;
@@ -70,28 +47,35 @@ export class HeightExplainer {
       .map((record) => this.#lackOf(record));
   }
 
-  /** Answers "why is it (not) here". */
-  explain(height: number): HeightExplanation {
-    const { clock, mcq, requests, window } = this.#deps;
+  /** Answers "why is it (not) here": the state of a height, and what was tried for what it lacks. */
+  explain(height: number) {
+    const { clock, executionDataReason, mcq, peerReason, requests, window } = this.#deps;
     const queued = mcq.get(height);
     if (queued === undefined) {
       const waiting = height <= window.upperBound() ? 'queued' : 'outside';
-      return { height, stage: window.isIndexed(height) ? 'indexed' : waiting, missing: [] };
+      const stage: HeightStage = window.isIndexed(height) ? 'indexed' : waiting;
+      return { stage };
     }
     const { block, blockSource, missingCount, queuedAtMs, received } = queued;
-    const isComplete = missingCount === 0;
     const cameAtMs = [...received.values()].map(({ receivedAtMs }) => receivedAtMs);
+    const missing = mcq.missingIds(height);
+    const stage: HeightStage = missingCount === 0 ? 'committing' : 'collecting';
     return {
-      height,
-      stage: isComplete ? 'committing' : 'collecting',
+      stage,
       blockId: block.id,
-      ageMs: clock.monotonic() - queuedAtMs,
+      /** In this stage: since its block came, or the last of its collections. */
       waitedMs: clock.monotonic() - Math.max(queuedAtMs, ...cameAtMs),
-      guarantees: block.collectionIds.length,
-      missing: mcq.missingIds(height).map((id) => ({ id, trail: requests?.trail(id) })),
-      executionData: this.#deps.executionDataReason(),
-      peer: this.#deps.peerReason(),
-      reportedBy: block.proof === undefined ? blockSource?.name : undefined,
+      /** As the document of a height has it. */
+      work: {
+        ageSeconds: (clock.monotonic() - queuedAtMs) / 1000,
+        collections: block.collectionIds.length,
+        missing: missing.length,
+        missingCollections: missing.map((id) => attemptsAt(id, requests?.trail(id))),
+        executionData: executionDataReason() ?? null,
+        peer: peerReason() ?? null,
+        // The node whose word the block's guarantees are on: nothing proves them.
+        reportedBy: (block.proof === undefined ? blockSource?.name : undefined) ?? null,
+      },
     };
   }
 
@@ -116,6 +100,22 @@ export class HeightExplainer {
     const { clock, mcq } = this.#deps;
     return { height, ids: mcq.missingIds(height), ageMs: clock.monotonic() - queuedAtMs };
   }
+}
+
+function attemptsAt(collectionId: Identifier, trail: RequestTrail | undefined) {
+  const { isUnderWay = false, attempts = 0, notFound = 0, lastNode = null, lastError = null } = trail ?? {};
+  return {
+    collectionId,
+    isUnderWay,
+    attempts,
+    notFound,
+    lastNode,
+    lastError,
+    lastAskedAt: trail?.lastAskedAt === undefined ? null : new Date(trail.lastAskedAt).toISOString(),
+    failures: [...(trail?.failures ?? [])].map(([node, { failed, lastAt, lastError }]) => {
+      return { node, count: failed.count, lastError, lastAt: new Date(lastAt).toISOString() };
+    }),
+  };
 }
 
 function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {

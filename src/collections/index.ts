@@ -7,7 +7,6 @@ export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export { Window } from './heights/Window.js';
 export { JobProcessor } from './JobProcessor.js';
 export { HeightExplainer } from './HeightExplainer.js';
-export type { HeightExplanation, MissingExplanation } from './HeightExplainer.js';
 export { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 export type { Source } from './ports.js';
 export { OffChainBlockError } from './heights/OffChainBlockError.js';

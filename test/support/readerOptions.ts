@@ -13,6 +13,6 @@ export function readerOptions(api: Partial<Config['api']> = {}, dataDir = '/data
         ...{ store: undefined, ...api },
       },
     },
-    settings: { logLevel: 'info', corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 },
+    settings: () => ({ logLevel: 'info', corsOrigins: [], maxConnections: 512, ratePerSecondPerAddress: 0 }),
   };
 }

@@ -72,7 +72,6 @@ export type Diagnosis = ReturnType<typeof diagnose>;
 export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const { clock, descriptors, leadership, lifecycle, listener, network, prover, store, window } = parts;
   const startedAtMs = clock.monotonic();
-  let limits = config.ready;
   let line: IndexingLine | undefined;
   let hasBegun = false;
   let watermark = store.latestIndexedHeight();
@@ -241,26 +240,26 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const readable = Math.min(indexed, copied, Math.max(provenTo, beforeFirst));
     const lag = (target ?? readable) - readable;
     // While no node confirms the head, the lag is unknown; a standstill alone makes nobody ready.
-    if (lag <= limits.maxLag || waitedMs(answerAgeMs()) >= HEAD_UNCONFIRMED_AFTER_MS) return undefined;
+    if (lag <= config.ready.maxLag || waitedMs(answerAgeMs()) >= HEAD_UNCONFIRMED_AFTER_MS) return undefined;
     const proven = readable === beforeFirst ? 'of no block yet' : `only up to ${readable}`;
     const whyNotProven =
       prover === undefined
         ? 'the process that follows the chain proves it, and has proven nothing more'
         : (prover.status().reason ?? 'the newest blocks say nothing more');
     const why =
-      indexed - copied > limits.maxLag
+      indexed - copied > config.ready.maxLag
         ? `; readers use api.store, which has come only to ${copied}: it may be a replica no more, or receive nothing`
         : readable === Math.min(indexed, copied)
           ? ''
           : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
-    const reporter = network.soleReporter(readable + limits.maxLag);
+    const reporter = network.soleReporter(readable + config.ready.maxLag);
     const head = `the head ${target ?? ''}${reporter === undefined ? '' : `, which only ${reporter} reports`}`;
-    const message = `${lag} heights behind ${head}; ready at ${limits.maxLag} or fewer${why}`;
+    const message = `${lag} heights behind ${head}; ready at ${config.ready.maxLag} or fewer${why}`;
     return finding('behind', message, readable < 0 ? undefined : readable);
   };
 
   const headStale = (head: number): Finding | undefined => {
-    const { maxHeadAgeSeconds } = limits;
+    const { maxHeadAgeSeconds } = config.ready;
     const ageMs = listener.finalized.advanceAgeMs() ?? 0;
     if (maxHeadAgeSeconds === 0 || ageMs < maxHeadAgeSeconds * 1000 || !isHeadConfirmed()) return undefined;
     const message = `the head has stood at ${head} for ${wholeSeconds(ageMs)} s; ready.maxHeadAgeSeconds allows ${maxHeadAgeSeconds}`;
@@ -422,8 +421,6 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     holdsUp,
     leaderAgeSeconds: (): number | undefined =>
       store.shared && (store.shared.isLeading() ? 0 : leader()?.ageSeconds),
-    /** Takes effect at the next check. */
-    setLimits: (next: DaemonConfig['ready']): void => void (limits = next),
     /** From now on reports are about this line; `undefined`: another process indexes the live range, or none does. */
     runs: (begun: IndexingLine | undefined): void => {
       // A process that takes over is not to blame for what the one before left undone.

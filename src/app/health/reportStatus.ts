@@ -166,8 +166,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     return network.states().map(({ endpoint, state, record, calls, limits, ...node }) => {
       const because =
         node.foreign === undefined ? (record?.said ?? node.trouble) : `another ${node.foreign} than ours`;
-      const { calls: sent = 0, errors = 0, kinds = [] } = hour?.nodes.get(endpoint) ?? {};
-      const failures = [...kinds].filter(([, count]) => count > 0);
       return {
         name: endpoint,
         state,
@@ -179,8 +177,8 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
         lowestHeight: node.lowestHeight ?? null,
         latencySeconds: seconds(node.latencyMs),
         inFlight: node.callsInFlight,
-        callsPerSecond: now === undefined ? 0 : (now.nodes.get(endpoint)?.calls ?? 0) / now.seconds,
-        lastHour: { calls: sent, errors, kinds: failures.map(([kind, count]) => ({ kind, count })) },
+        callsPerSecond: now === undefined ? 0 : now.callsTo(endpoint).calls / now.seconds,
+        lastHour: hour?.callsTo(endpoint) ?? { calls: 0, errors: 0, kinds: [] },
         limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
           ...limit,
           ratePerSecond,

@@ -20,11 +20,11 @@ const REST_PER_WEIGHING = 20;
  * writes, and the writer waits for it.
  */
 export function watchStorage(
-  { dataDir, disk }: DaemonConfig,
+  config: DaemonConfig,
   { clock, lifecycle, store }: Pick<IndexingParts, 'clock' | 'lifecycle' | 'store'>,
 ): Pick<DaemonParts, 'diskWatch' | 'storeBytes'> {
   const { signal } = lifecycle;
-  const where = { path: storePathOf(dataDir), minFreeBytes: disk.minFreeBytes };
+  const where = { path: storePathOf(config.dataDir), minFreeBytes: () => config.disk.minFreeBytes };
   const diskWatch = store.shared === undefined ? watchDisk(where, { clock }) : undefined;
   if (diskWatch !== undefined) lifecycle.supervise(diskWatch.run(signal));
   let bytes: number | undefined;
@@ -110,7 +110,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     },
     store_bytes: parts.storeBytes,
     indexing_paused: () => Number(diskWatch?.pause() !== undefined),
-    disk_min_free_bytes: () => diskWatch?.minFreeBytes() ?? 0,
+    disk_min_free_bytes: () => (diskWatch === undefined ? 0 : config.disk.minFreeBytes),
     disk_free_bytes: () => diskWatch?.disk()?.freeBytes,
   };
 }

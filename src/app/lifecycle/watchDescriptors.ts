@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
+import { isDeepStrictEqual } from 'node:util';
 import { MAX_FORWARDED_STREAMS } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger } from '../../observability/index.js';
@@ -58,36 +59,36 @@ export type Descriptors = ReturnType<typeof watchDescriptors>;
  * the one, and the system may run out of the others. Expected errors: OperatorError (`configuration`) when they do not suffice.
  */
 export function watchDescriptors(
-  started: DaemonConfig,
+  config: DaemonConfig,
   { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
 ) {
   const changed = new Listeners();
-  let config = started;
   let limit = descriptorLimit();
+  let shares = sharesOf(config, limit);
   let trouble: string | undefined;
   /** Why the store waits for one. */
   let storeWaits: string | undefined;
 
-  const shares = () => sharesOf(config, limit);
   const howToRaise = (): string => {
     const plenty = plentyFor(config);
     return `ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit`;
   };
   /** One line if the ports get less than was asked for. */
   const tell = (): void => {
-    const { isEnough, perPort } = shares();
-    if (isEnough) return;
+    if (shares.isEnough) return;
     const advice = `raise the limit to ${plentyFor(config)}: ${howToRaise()}`;
     logger.warn(
-      { files: limit, connectionsPerPort: perPort, advice },
+      { files: limit, connectionsPerPort: shares.perPort, advice },
       'each port takes fewer connections than api.maxConnections: too few files may be open',
     );
   };
   const look = async (): Promise<void> => {
     const now = descriptorLimit();
-    if (now !== limit) {
-      logger.warn({ files: now, before: limit }, 'another number of files may be open now');
-      limit = now;
+    if (now !== limit) logger.warn({ files: now, before: limit }, 'another number of files may be open now');
+    limit = now;
+    const next = sharesOf(config, limit);
+    if (!isDeepStrictEqual(next, shares)) {
+      shares = next;
       tell();
       changed.tell();
     }
@@ -116,7 +117,8 @@ export function watchDescriptors(
     );
   tell();
   return {
-    shares,
+    /** As of the last look, a second ago at most. */
+    shares: () => shares,
     /** The store cannot open a file, for a reason in words; `undefined`: it can again. */
     storeWaits: (why: string | undefined): void => void (storeWaits = why),
     /** Why something cannot be opened now, and what to do; `undefined` while it can. */
@@ -124,14 +126,7 @@ export function watchDescriptors(
       const why = trouble ?? storeWaits;
       return why && `${why}: raise the limit (${howToRaise()}), or end what uses them up`;
     },
-    /** `api.maxConnections` has changed. */
-    reload: ({ api: { maxConnections } }: DaemonConfig): void => {
-      if (maxConnections === config.api.maxConnections) return;
-      config = { ...config, api: { ...config.api, maxConnections } };
-      tell();
-      changed.tell();
-    },
-    /** Calls back when the shares may have changed. */
+    /** Calls back when the shares have changed. */
     onChange: (listener: () => void): void => void changed.add(listener),
     /** Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {

@@ -5,7 +5,7 @@ import { isAbort, messageOf, OperatorError, sleep, within } from '../../runtime/
 import type { Clock, Timer } from '../../runtime/index.js';
 import { callsOver, type Calls } from './calls.js';
 import type { IndexerCalls, ReaderAddresses, ReaderCalls } from './messages.js';
-import type { ReaderOptions, ReaderSettings, ReaderState } from './messages.js';
+import type { ReaderOptions, ReaderState } from './messages.js';
 import type { ReaderHandle, StartReader } from './startWorker.js';
 
 /** How often the thread is checked. The state is sent at least this often. */
@@ -58,11 +58,11 @@ class Run {
   isGivenUp = false;
 
   constructor(
-    { options, start }: { readonly options: ReaderOptions; readonly start: StartReader },
+    start: (gate: SharedArrayBuffer) => ReaderHandle,
     serve: (run: Run) => IndexerCalls,
     onEnd: (run: Run) => void,
   ) {
-    this.handle = start({ ...options, gate: this.gate.memory });
+    this.handle = start(this.gate.memory);
     this.thread = callsOver<ReaderCalls>(this.handle, serve(this));
     this.handle.on('error', (error) => (this.cause = error));
     this.ended = new Promise((resolve) => {
@@ -132,7 +132,7 @@ export function keepReaderThread(
     | undefined;
 
   const begin = (): void => {
-    run = new Run({ options, start }, serve, ended);
+    run = new Run((gate) => start({ ...options, settings: options.settings(), gate }), serve, ended);
     void show(run);
   };
 
@@ -295,12 +295,8 @@ export function keepReaderThread(
         }
       });
     },
-    /** Changes this thread and every one that follows it. */
-    change: (change: Partial<ReaderSettings>): void => {
-      const settings = { ...options.settings, ...change };
-      options = { ...options, settings };
-      run?.thread.tell('change', settings);
-    },
+    /** Call it when the settings have changed. */
+    change: (): void => run?.thread.tell('change', options.settings()),
     /** Ends the thread, runs an action that needs what it holds, and starts another thread. */
     without: async (action: () => Promise<void>): Promise<void> => {
       restart?.cancel();

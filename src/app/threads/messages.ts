@@ -7,7 +7,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { FoundDamage, HeightRange, ShownIndex } from '../../storage/index.js';
 import type { Address } from '../lifecycle/daemonRecord.js';
 
-/** What a reader thread starts with. Everything in this file can be cloned between threads. */
+/** What a reader thread starts with. All else in this file can be cloned between threads. */
 export interface ReaderOptions {
   /** Port 0 is replaced by the port found, once a thread has listened. */
   readonly config: Pick<DaemonConfig, 'accessNodes' | 'chainId' | 'dataDir' | 'store'> & {
@@ -19,11 +19,13 @@ export interface ReaderOptions {
   };
   /** The most connections to the node of `api.forwardRest`. */
   readonly forwardSockets?: number;
-  readonly settings: ReaderSettings;
+  /** As they are now: for each thread that begins, and for the one that runs when they have changed. */
+  readonly settings: () => ReaderSettings;
 }
 
 /** The same, as a thread is given it. */
-export interface ReaderData extends ReaderOptions {
+export interface ReaderData extends Pick<ReaderOptions, 'config' | 'forwardSockets'> {
+  readonly settings: ReaderSettings;
   /** Memory of an `EndGate`. */
   readonly gate: SharedArrayBuffer;
 }

@@ -12,7 +12,7 @@ export async function start(
 ): Promise<ExitReason> {
   const loaded = checkEndpoints(await configOf(invocation, terminal));
   const { config } = loaded;
-  const { configFile } = invocation;
+  const { configFile = '' } = invocation;
   const host = {
     outputs: terminal.outputs,
     stdout: terminal.outputs[0],
@@ -21,9 +21,9 @@ export async function start(
     onBug: (listener: (error: unknown) => void) => terminal.onBug(listener),
     reloading: {
       loaded,
-      // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
-      hasFile: () => configFile !== undefined && unlessThrown(() => statSync(configFile))?.isFIFO() !== true,
       load: async () => {
+        // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
+        if (configFile === '' || unlessThrown(() => statSync(configFile))?.isFIFO()) return undefined;
         const next = checkEndpoints(configAgain(invocation, terminal));
         const { api, store } = next.config;
         // Files that the URL in use names may be about to be replaced.

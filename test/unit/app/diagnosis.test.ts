@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { AccessNetwork, NodeTrouble } from '../../../src/access/index.js';
-import type { HeightExplanation } from '../../../src/collections/index.js';
 import { diagnose } from '../../../src/app/health/diagnose.js';
 import type { IndexingLine } from '../../../src/app/line/buildLine.js';
 import type { Leadership } from '../../../src/ranges/index.js';
@@ -28,7 +27,7 @@ const lacking = { height: 990, ids: ['a', 'b', 'c', 'd'].map(idOf), ageMs: 61_00
 
 /** What a test says of the line that works on the lowest missing height. */
 interface Facts {
-  readonly stage: HeightExplanation['stage'];
+  readonly stage: ReturnType<IndexingLine['explainer']['explain']>['stage'];
   /** Durable, and known to be on the chain. */
   readonly isConfirmed: boolean;
   readonly commitStartedAtMs: number | undefined;

@@ -140,8 +140,9 @@ it('log records of the thread are bounded while the indexing thread is busy; the
   let receive = (_message: unknown): void => undefined;
   const postMessage = (message: unknown): void => void posted.push(message as Got);
   const { last, logger, metrics, sources } = await serving();
+  const options = readerOptions({}, scratchDirectory());
   const served = serveReaders(
-    { ...readerOptions({}, scratchDirectory()), gate: new EndGate().memory },
+    { ...options, settings: options.settings(), gate: new EndGate().memory },
     {
       ...{ port: { postMessage, on: (_event, listener) => (receive = listener) }, clock: systemClock },
       // There is no store to open.

@@ -9,7 +9,7 @@ import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../s
 import { AbortError } from '../../../src/runtime/index.js';
 import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
 import { eventually, matching, RecordingLogger, refusal, runInProcess } from '../../support/index.js';
-import { scratchDirectory } from '../../support/index.js';
+import { scratchDirectory, untilEnd } from '../../support/index.js';
 import { smallFileSystem } from '../../support/smallFileSystem.js';
 
 /** Only for commands that end by themselves. */
@@ -152,7 +152,6 @@ it('a reload takes no setting from a configuration of another network', async ()
   };
   const [fatal, setLevel] = [() => undefined, () => undefined];
   const logger = Object.assign(new RecordingLogger(), { fatal, setLevel });
-  let reload = (): void => undefined;
   let [loading, most] = [0, 0];
   const load = async () => {
     most = Math.max(most, (loading += 1));
@@ -160,10 +159,11 @@ it('a reload takes no setting from a configuration of another network', async ()
     loading -= 1;
     return at('mainnet');
   };
-  const parts = { load, onWanted: (listener: () => void) => void (reload = listener) };
-  const built = reloadWhenWanted({ hasFile: () => true, loaded: at('devnet'), ...parts }, { logger });
+  let reload = (): void => undefined;
+  const [loaded, onWanted] = [at('devnet'), (listener: () => void) => void (reload = listener)];
+  const reloads = reloadWhenWanted({ load, loaded, onWanted }, { logger });
   reload();
-  built({} as Parameters<typeof built>[0]);
+  untilEnd((signal) => reloads(loaded.config, fatal, signal));
   reload();
   await eventually(() => logger.records.length === 2);
   expect(logger.records[0]).toMatchObject({ fields: { why: matching(/for the network mainnet/) } });

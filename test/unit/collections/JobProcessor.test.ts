@@ -190,13 +190,14 @@ it('explains where a height stands', async () => {
   m.trouble.executionData = 'no feed';
   const stages = [1, 2, 3, 4, 6].map((height) => m.explainer.explain(height).stage);
   expect(stages).toEqual(['indexed', 'committing', 'collecting', 'queued', 'outside']);
-  expect(m.explainer.explain(3)).toEqual({
-    ...{ height: 3, stage: 'collecting', blockId: id('b3'), ageMs: 40, waitedMs: 30, guarantees: 2 },
-    ...{ missing: [{ id: id('lost'), trail }], executionData: 'no feed' },
-  });
+  const missingCollections = [{ collectionId: id('lost'), ...trail, lastAskedAt: null, failures: [] }];
+  const why = { executionData: 'no feed', peer: null, reportedBy: null };
+  const work = { ageSeconds: 0.04, collections: 2, missing: 1, missingCollections, ...why };
+  expect(m.explainer.explain(3)).toEqual({ stage: 'collecting', blockId: id('b3'), waitedMs: 30, work });
   m.answer('lost');
   m.clock.ms = 70;
-  expect(m.explainer.explain(3)).toMatchObject({ stage: 'committing', ageMs: 70, waitedMs: 30 });
+  const explained = m.explainer.explain(3);
+  expect(explained).toMatchObject({ stage: 'committing', waitedMs: 30, work: { ageSeconds: 0.07 } });
 });
 
 it('says what holds a height up: nodes with their words, rate limits', async () => {
@@ -249,7 +250,7 @@ it('says what holds a height up: nodes with their words, rate limits', async () 
   expect(alone.explainer.heldUpBy(1)).toMatchObject({ missing: 1, of: 1, troubles: [], heldBack: [] });
   // A block that is proven is nobody's word.
   alone.run({ ...block(2, ['b']), proof: new Uint8Array(1) });
-  expect(alone.explainer.explain(2)).toMatchObject({ blockId: block(2, ['b']).id, reportedBy: undefined });
+  expect(alone.explainer.explain(2)).toMatchObject({ blockId: id('b2'), work: { reportedBy: null } });
   await settle();
 });
 

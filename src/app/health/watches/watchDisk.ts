@@ -25,26 +25,23 @@ export type DiskWatch = ReturnType<typeof watchDisk>;
  */
 export function watchDisk(
   /** The folder of the store. With less free than that, writing pauses; 0: it never does. */
-  { path, ...given }: { readonly path: string; readonly minFreeBytes: number },
+  { path, minFreeBytes }: { readonly path: string; readonly minFreeBytes: () => number },
   { clock, look = seenAt }: { readonly clock: Clock; readonly look?: typeof seenAt },
 ) {
   const waiting = new Listeners();
-  let { minFreeBytes } = given;
   let disk: Seen['disk'];
   /** Why writing is paused; `undefined` while it is not. */
   let noRoom: string | undefined;
 
-  /** An unknown free space pauses nothing. */
-  const decide = (): void => {
-    noRoom = disk && whyNoRoom(path, disk, { minFreeBytes, isPaused: noRoom !== undefined });
-    if (noRoom === undefined) waiting.tell();
-  };
   const run = async (signal: AbortSignal): Promise<void> => {
     let place: string | undefined;
     for (;;) {
       const seen = await look(path);
       disk = seen.disk;
-      decide();
+      const how = { minFreeBytes: minFreeBytes(), isPaused: noRoom !== undefined };
+      // An unknown free space pauses nothing.
+      noRoom = disk && whyNoRoom(path, disk, how);
+      if (noRoom === undefined) waiting.tell();
       place ??= seen.place === GONE ? undefined : seen.place;
       if (place !== undefined && seen.place !== undefined && seen.place !== place) {
         // Files that are open could still be written, and nobody would find them: not even the next start.
@@ -59,12 +56,6 @@ export function watchDisk(
     }
   };
   return {
-    minFreeBytes: (): number => minFreeBytes,
-    /** Takes effect at once. */
-    setMinFreeBytes: (bytes: number): void => {
-      minFreeBytes = bytes;
-      decide();
-    },
     /** Why nothing is written: how much is free, how much is needed, and what to do. `undefined` while writing is not paused. */
     pause: (): string | undefined => noRoom && `indexing is paused: ${noRoom}`,
     /** See `WriteRoom`. */

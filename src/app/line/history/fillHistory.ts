@@ -4,7 +4,7 @@ import { WorkSignal } from '../../../jobqueue/index.js';
 import { common, countHeights, LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
 import type { BackfillState, BossWorkSource, FillOrder } from '../../../ranges/index.js';
 import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
-import { every, messageOf, OperatorError, runTogether, sleep, wasAborted } from '../../../runtime/index.js';
+import { messageOf, OperatorError, runTogether, sleep } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
 import { NotKnownYet } from './NotKnownYet.js';
@@ -86,43 +86,35 @@ export function fillHistory(
   const plan = async (wanted: HeightsToFill, order: FillOrder): Promise<BackfillPlan> =>
     source.plan({ ...heightsOf(wanted, store, parts), order });
 
-  /** Fills in the plans until `signal` aborts; then closes everything and resolves. Rejects as the line. */
-  const run = async (signal: AbortSignal): Promise<void> => {
-    try {
-      while (store.latestBlock() === undefined) await begun.wait(signal);
-      const asking = every(clock, UNSERVED_ASKED_EVERY_MS, () => {
-        if (hasWork() && source.status().unserved.length > 0) network.askAgain();
-      });
-      try {
-        await runTogether(signal, [planAsConfigured, (ended) => runner.run(ended)]);
-      } finally {
-        asking.cancel();
-      }
-    } catch (error) {
-      if (!wasAborted(error, signal)) throw error;
-    }
-  };
-
   /** Plans what the configuration asks for, once: after a restart it is planned, or filled in, already. */
-  const planAsConfigured = async (signal: AbortSignal): Promise<void> => {
-    const wanted = config.backfill.plan;
-    const heights = wanted === undefined ? undefined : readHeightsToFill(wanted);
-    for (let tried = 0; !signal.aborted; tried++) {
-      try {
-        if (heights !== undefined) await plan(heights, 'newest');
-        break;
-      } catch (error) {
-        if (!(error instanceof OperatorError)) throw error;
-        const isFinal = !(error instanceof NotKnownYet);
-        const how = isFinal ? 'nothing is planned by backfill.plan' : 'backfill.plan waits for a node';
-        if (tried === 0 || isFinal) logger[isFinal ? 'info' : 'warn']({ why: messageOf(error) }, how);
-        if (isFinal) break;
-      }
-      network.askAgain();
-      await sleep(clock, PLANNED_EVERY_MS, signal).catch(() => undefined);
+  const planAsConfigured = async (isFirstTry: boolean): Promise<void> => {
+    const heights = readHeightsToFill(config.backfill.plan ?? '');
+    try {
+      if (heights !== undefined) await plan(heights, 'newest');
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      const isFinal = !(error instanceof NotKnownYet);
+      const how = isFinal ? 'nothing is planned by backfill.plan' : 'backfill.plan waits for a node';
+      if (isFirstTry || isFinal) logger[isFinal ? 'info' : 'warn']({ why: messageOf(error) }, how);
+      if (!isFinal) return;
     }
     isPlanned = true;
     onPublished();
+  };
+
+  /** Asks the nodes again while none says where the plan of the configuration begins, or serves something that is planned. */
+  const askNodes = async (signal: AbortSignal): Promise<void> => {
+    for (let isFirstTry = true; ; isFirstTry = false) {
+      if (!isPlanned) await planAsConfigured(isFirstTry);
+      if (!isPlanned || (hasWork() && source.status().unserved.length > 0)) network.askAgain();
+      await sleep(clock, isPlanned ? UNSERVED_ASKED_EVERY_MS : PLANNED_EVERY_MS, signal);
+    }
+  };
+
+  /** Fills in the plans until `signal` aborts; then closes everything. Rejects as the line, or with the signal's abort reason. */
+  const run = async (signal: AbortSignal): Promise<void> => {
+    while (store.latestBlock() === undefined) await begun.wait(signal);
+    await runTogether(signal, [askNodes, (ended) => runner.run(ended)]);
   };
 
   const healed = ({ from }: HeightRange): void => {
