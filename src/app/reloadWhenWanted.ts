@@ -1,18 +1,21 @@
 import { daemonSettings, type LoadedConfig } from '../config/index.js';
 import type { ProgramLogger } from '../observability/index.js';
-import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
+import { OperatorError, within, withoutUrlPaths, type Clock } from '../runtime/index.js';
 import type { DaemonParts, Diagnosis } from './health/diagnose.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
   readonly loaded: LoadedConfig;
-  /** False where no file is named, or a pipe: then there is nothing to reload. */
-  readonly hasFile: () => boolean;
+  /** False where no file is named, or a pipe: then there is nothing to reload. Resolves once the file may be read without a wait. */
+  readonly hasFile: () => Promise<boolean>;
   /** Reads it again, from the same sources. Expected errors: OperatorError. */
   readonly load: () => Promise<LoadedConfig>;
   /** Calls back whenever the operator asks for a reload. */
   readonly onWanted: (listener: () => void) => void;
 }
+
+/** A file that takes longer to answer is on a disk or mount that hangs, which is told. */
+const SILENT_AFTER_MS = 5_000;
 
 /** Parts whose settings may change while they run. */
 type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers'> & {
@@ -26,7 +29,7 @@ type Reloadable = Pick<DaemonParts, 'descriptors' | 'diskWatch' | 'readers'> & {
  */
 export function reloadWhenWanted(
   { hasFile, load, loaded, onWanted }: Reloading,
-  { logger }: { readonly logger: ProgramLogger },
+  { clock, logger }: { readonly clock: Clock; readonly logger: ProgramLogger },
 ): (parts: Reloadable) => void {
   let parts: Reloadable | undefined;
   let isWanted = false;
@@ -78,7 +81,12 @@ export function reloadWhenWanted(
   const reload = async (): Promise<void> => {
     isWanted = true;
     if (parts === undefined) return;
-    if (!hasFile()) {
+    const looked = hasFile();
+    if ((await within(clock, SILENT_AFTER_MS, looked)) === 'late') {
+      const fields = { advice: 'look at the disk or mount that has it: the reload waits for that' };
+      tell('warn', fields, 'the configuration file does not answer');
+    }
+    if (!(await looked)) {
       tell('warn', { advice: 'start with --config FILE' }, 'there is no configuration file to reload');
       return;
     }

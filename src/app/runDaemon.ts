@@ -111,7 +111,7 @@ export async function runDaemon(
   else host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal });
-  const onBuilt = reloading && reloadWhenWanted(reloading, { logger });
+  const onBuilt = reloading && reloadWhenWanted(reloading, { clock, logger });
   const print = (text: string): void => void destination.write(text);
   const around = { clock, random: systemRandom, lifecycle, logger, metrics, outputs, terminal };
   try {

@@ -132,6 +132,27 @@ it('a configuration that came through a pipe cannot be read again, and is not wa
   expect(await daemon.program.stop()).toBe(0);
 });
 
+it('a configuration on a mount that hangs holds up its reload alone, which is told', async () => {
+  const file = join(scratchDirectory(), 'config.json');
+  writeFileSync(file, '{}');
+  const freeze = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)';
+  const hanging = patched(
+    'fs',
+    `const { existsSync, openSync, promises, promises: { stat } } = builtin;
+    const hangs = (path) => path === '${file}' && existsSync('${file}.stale');
+    builtin.openSync = (path, ...how) => (hangs(path) ? ${freeze} : openSync(path, ...how));
+    promises.stat = (path, ...how) => (hangs(path) ? new Promise(() => undefined) : stat(path, ...how));`,
+  );
+  const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory(), '--config', file);
+  const preload = `--import=data:text/javascript,${encodeURIComponent(hanging)}`;
+  const daemon = await startDaemon(args, { NODE_OPTIONS: preload });
+  writeFileSync(`${file}.stale`, '');
+  daemon.program.child.kill('SIGHUP');
+  await daemon.program.sees(/the configuration file does not answer/);
+  expect((await daemon.health('/livez')).status).toBe(200);
+  expect(await daemon.program.stop()).toBe(0);
+});
+
 describe('surroundings that cannot do are named', () => {
   /** A name that nothing has: what the shell below makes there, it removes again. */
   const scratch = `/tmp/fci-surroundings-${process.pid}`;

@@ -6,7 +6,7 @@ import { accountRoleNames, DEFAULT_PAGE_ITEMS } from '../../../src/api/documents
 import { MAX_PAGE_ITEMS } from '../../../src/api/documents/accountTransactions.js';
 import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
-import { AbortError } from '../../../src/runtime/index.js';
+import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
 import { eventually, matching, RecordingLogger, refusal, runInProcess } from '../../support/index.js';
 import { scratchDirectory } from '../../support/index.js';
@@ -160,8 +160,9 @@ it('a reload takes no setting from a configuration of another network', async ()
     loading -= 1;
     return at('mainnet');
   };
-  const parts = { load, onWanted: (listener: () => void) => void (reload = listener) };
-  const built = reloadWhenWanted({ hasFile: () => true, loaded: at('devnet'), ...parts }, { logger });
+  const hasFile = () => Promise.resolve(true);
+  const parts = { hasFile, load, onWanted: (listener: () => void) => void (reload = listener) };
+  const built = reloadWhenWanted({ loaded: at('devnet'), ...parts }, { clock: systemClock, logger });
   reload();
   built({} as Parameters<typeof built>[0]);
   reload();
