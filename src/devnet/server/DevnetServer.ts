@@ -9,7 +9,7 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import type { ServiceDefinition } from '@grpc/proto-loader';
-import { type Clock, OperatorError, unlessAborted } from '../../runtime/index.js';
+import { type Clock, hostAndPort, OperatorError, unlessAborted } from '../../runtime/index.js';
 import type { Connection, DevnetNode } from '../node/DevnetNode.js';
 import type { StatusName } from '../faults/faultRules.js';
 import { type DevnetMethod, type DevnetRequest, methodNames, methods } from '../faults/rpcMethods.js';
@@ -211,7 +211,7 @@ function peerOf(socket: Socket): string {
 }
 
 function portError(host: string, port: number, error: NodeJS.ErrnoException): OperatorError {
-  const where = `${host}:${port}`;
+  const where = hostAndPort({ host, port });
   switch (error.code) {
     case 'EADDRINUSE':
       return new OperatorError(
