@@ -220,10 +220,12 @@ describe('surroundings that cannot do are named', () => {
     ],
     ['a package is missing', preload(lacking('fastify')), /^A package or .*no-such-package.*npm ci/],
     ['a package of all commands', preload(lacking('commander')), /^A package or .*no-such-package/],
-  ])('a Node.js or an installation that lacks something: %s', async (_, environment, said) => {
+  ])('a Node.js or an installation that lacks something: %s', async (what, environment, said) => {
     const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
     const { code, stderr } = await runProgram(args, environment);
-    expect({ code, stderr }).toEqual({ code: 78, stderr: expect.stringMatching(said) as string });
+    // Others may leave some.
+    const expected = what === 'no more threads' ? 75 : 78;
+    expect({ code, stderr }).toEqual({ code: expected, stderr: expect.stringMatching(said) as string });
     expect(stderr).not.toMatch(/fault of the program|\n {4}at /);
   });
 });
