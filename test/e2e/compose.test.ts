@@ -1,12 +1,11 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { promisify } from 'node:util';
 import { execFile } from 'node:child_process';
 import { asList, asMap, asText, at, deployFolder, readYaml } from '../support/deployed.js';
 import type { DeployedCommand, Yaml, YamlMap } from '../support/deployed.js';
-import { eventually, lastingPort, runCommand, scratchDirectory } from '../support/daemons.js';
-import { startArguments, startDaemon, startProgram } from '../support/daemons.js';
+import { eventually, lastingPort, runCommand, startProgram } from '../support/daemons.js';
 
 const run = promisify(execFile);
 const folder = join(deployFolder, 'compose');
@@ -115,22 +114,6 @@ it('the simulated node of both is found by its health check', async () => {
   startProgram(here(asList(at(node, 'command'))));
   const [, program = '', ...args] = here(asList(at(node, 'healthcheck', 'test')));
   await eventually(() => run(program, args).then(Boolean, () => false));
-});
-
-it.runIf(process.platform === 'linux')('the health check of the image asks where flags say', async () => {
-  const dataDir = scratchDirectory();
-  const port = String(await lastingPort());
-  const args = startArguments({ address: '127.0.0.1:1' }, dataDir, '--metrics-port', port);
-  const { program } = await startDaemon(args);
-  const words = `/proc/${program.child.pid}/cmdline`;
-  const check = join(deployFolder, '../scripts/healthcheck.sh');
-  const healthy = () => run(check, [words], { env: { ...process.env, FCI_METRICS_PORT: '1' } });
-  await healthy();
-  // As while it starts, or where the disk is full.
-  rmSync(join(dataDir, 'daemon.json'));
-  await healthy();
-  expect(await program.stop()).toBe(0);
-  await expect(healthy()).rejects.toMatchObject({ code: 1 });
 });
 
 function provisioned(kind: string): string {
