@@ -45,6 +45,7 @@ VOLUME /data
 # Inside a container loopback reaches nobody: the ports are published by the operator, who decides to whom.
 ENV FCI_DATA_DIR=/data FCI_API_HOST=0.0.0.0 FCI_METRICS_HOST=0.0.0.0 FCI_LOG_FORMAT=json NODE_OPTIONS=--enable-source-maps
 EXPOSE 7180 7181 7182
-HEALTHCHECK --interval=15s --timeout=5s --start-period=30s --retries=3 CMD ["healthcheck"]
+# A start may take long: it verifies a snapshot, or makes an index of a large store. One that fails ends by itself.
+HEALTHCHECK --interval=15s --timeout=5s --start-period=1h --retries=3 CMD ["healthcheck"]
 ENTRYPOINT ["flow-collection-indexer"]
 CMD ["start"]

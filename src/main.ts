@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import { isatty } from 'node:tty';
 import { lacks, runCommandLine, type Terminal } from './cli/index.js';
 import { AbortError, exitCodeOf, isAbort, isReaderGone, messageOf, OperatorError } from './runtime/index.js';
-import { openSink, Output, outputError, withoutCredentials } from './runtime/index.js';
+import { openSink, outOfDescriptors, Output, outputError, withoutCredentials } from './runtime/index.js';
 import type { ExitReason } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
@@ -148,7 +148,8 @@ function lackOf(error: unknown): OperatorError | undefined {
     const known = lacks.find(({ said }) => said.test(code) || said.test(message));
     if (known === undefined) continue;
     const words = [message, about['permission'], about['resource']].filter(Boolean).join(', ');
-    return new OperatorError('configuration', `${known.lack} (${words}): ${known.advice}.`);
+    const exit = outOfDescriptors(cause) === undefined ? 'configuration' : 'unavailable';
+    return new OperatorError(exit, `${known.lack} (${words}): ${known.advice}.`);
   }
   return undefined;
 }

@@ -1,10 +1,10 @@
 import { parseEndpoint, proxyFor } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { formatSize } from '../observability/index.js';
-import { maskedEndpoint } from '../runtime/index.js';
+import { hostAndPort, maskedEndpoint } from '../runtime/index.js';
 import type { IndexStore } from '../storage/index.js';
 import type { DaemonParts } from './health/diagnose.js';
-import { hostAndPort, type DaemonRecord } from './lifecycle/daemonRecord.js';
+import type { DaemonRecord } from './lifecycle/daemonRecord.js';
 
 /**
  * Announces what the daemon is about to do: to people in five lines, to machines in one line of the log. Nothing is

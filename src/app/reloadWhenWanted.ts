@@ -2,19 +2,21 @@ import { isDeepStrictEqual } from 'node:util';
 import { daemonSettings, type DaemonConfig, type LoadedConfig } from '../config/index.js';
 import { WorkSignal } from '../jobqueue/index.js';
 import type { ProgramLogger } from '../observability/index.js';
-import { OperatorError, withoutUrlPaths } from '../runtime/index.js';
+import { OperatorError, orAborted, within, withoutUrlPaths, type Clock } from '../runtime/index.js';
 
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
   readonly loaded: LoadedConfig;
-  /**
-   * Reads it again, from the same sources; `undefined` where no file is named, or a pipe: then there is nothing to reload. Expected
-   * errors: OperatorError.
-   */
-  readonly load: () => Promise<LoadedConfig | undefined>;
+  /** False where no file is named, or a pipe: then there is nothing to reload. Resolves once the file may be read without a wait. */
+  readonly hasFile: () => Promise<boolean>;
+  /** Reads it again, from the same sources. Expected errors: OperatorError. */
+  readonly load: () => Promise<LoadedConfig>;
   /** Calls back whenever the operator asks for a reload. */
   readonly onWanted: (listener: () => void) => void;
 }
+
+/** A file that takes longer to answer is on a disk or mount that hangs, which is told. */
+const SILENT_AFTER_MS = 5_000;
 
 /**
  * Writes changed settings into the configuration of the running daemon whenever that is wanted, and logs the outcome: one line for what
@@ -22,8 +24,8 @@ export interface Reloading {
  * daemon is built; a reload that was asked for earlier is done then.
  */
 export function reloadWhenWanted(
-  { load, loaded, onWanted }: Reloading,
-  { logger }: { readonly logger: ProgramLogger },
+  { hasFile, load, loaded, onWanted }: Reloading,
+  { clock, logger }: { readonly clock: Clock; readonly logger: ProgramLogger },
 ) {
   const wanted = new WorkSignal();
   onWanted(() => wanted.notify());
@@ -65,7 +67,12 @@ export function reloadWhenWanted(
     for (;;) {
       await wanted.wait(signal);
       try {
-        const next = await load();
+        const looked = hasFile();
+        if ((await within(clock, SILENT_AFTER_MS, looked)) === 'late') {
+          const fields = { advice: 'look at the disk or mount that has it: the reload waits for that' };
+          logger.error(fields, 'the configuration file does not answer');
+        }
+        const next = (await orAborted(looked, signal)) ? await load() : undefined;
         // Whatever else is logged: the operator asked.
         if (running.log.level !== 'debug') logger.setLevel('info');
         if (next !== undefined) take(next, running);

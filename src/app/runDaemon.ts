@@ -112,7 +112,7 @@ export async function runDaemon(
   else host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
   const notifier = openServiceNotifier(process.env, { clock, logger, signal });
-  const reload = reloading && reloadWhenWanted(reloading, { logger });
+  const reload = reloading && reloadWhenWanted(reloading, { clock, logger });
   const print = (text: string): void => void destination.write(text);
   const around = { clock, random: systemRandom, lifecycle, logger, metrics, outputs, terminal };
   try {
@@ -157,15 +157,18 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   lifecycle.supervise(descriptors.run(signal));
   const secretFiles = await openSecretFiles(config, { ...own, sporks });
   lifecycle.supervise(secretFiles.run(signal));
-  const seeding = fromSnapshot && seedStore(config, fromSnapshot, { ...own, signal });
-  if (seeding) await (notifier?.slow(seeding) ?? seeding);
+  const step = <T>(name: string, work: Promise<T>): Promise<T> =>
+    lifecycle.step(name, work, () => notifier?.moreTime());
+  if (fromSnapshot !== undefined)
+    await step('restore a snapshot', seedStore(config, fromSnapshot, { ...own, signal }));
   // The thread loads its modules while the store is opened.
   const readers = config.roles.includes('api')
     ? startReaderThread(config, { ...own, descriptors, secretFiles })
     : undefined;
   // What a crash may have left half written; LevelDB makes tables of it when it opens.
   const newestBytes = config.store === undefined ? await logBytes(storePathOf(dataDir)) : 0;
-  const store = await openStoreToIndex(config, { ...own, descriptors, openStore: ports.openStore, readers });
+  const opening = openStoreToIndex(config, { ...own, descriptors, openStore: ports.openStore, readers });
+  const store = await step('open the store', opening);
   if (readers !== undefined && config.api.grpcPort !== 'off' && !hasSoundHttp2(process.version))
     logger.warn(
       { node: process.version, advice: 'run Node.js 24, or allow only trusted callers at the gRPC port' },
@@ -176,7 +179,8 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
     lifecycle.onClose('replica', () => replica.close());
     replica.shared?.onChanged(() => readers?.notify());
   }
-  const queue = await openQueueToWork(config, { ...own, onKill: lifecycle.stop, signal });
+  const registering = openQueueToWork(config, { ...own, onKill: lifecycle.stop, signal });
+  const queue = await step('open the queue', registering);
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   const watched = watchStorage(config, { ...own, store });
   const certificates = new CertificateThread(ports.startCertificates ?? certificatesStarter());
@@ -195,7 +199,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   }
   const opened = { descriptors, queue, readers, replica, secretFiles };
   const parts: DaemonParts = { ...own, ...upstream, ...watched, ...opened };
-  await parts.healing.checkNewest(newestBytes, signal);
+  await step('check the newest blocks', parts.healing.checkNewest(newestBytes, signal));
   const health = startHealth(config, parts);
   if (reload) lifecycle.supervise(reload(config, () => readers?.change(), signal));
   const addresses = await startServers(config, { ...parts, health });

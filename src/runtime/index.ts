@@ -11,7 +11,7 @@ export { RunningAverage } from './RunningAverage.js';
 export { maskedEndpoint, withoutCredentials, withoutUrlPaths } from './text/credentials.js';
 export { asError, exitCodeOf, exitCodes, messageOf, OperatorError } from './errors/OperatorError.js';
 export type { ExitReason } from './errors/OperatorError.js';
-export { fieldsOf, inShell, jsonIn, named, parseJson } from './text/text.js';
+export { fieldsOf, hostAndPort, inShell, jsonIn, named, parseJson } from './text/text.js';
 export { quoted, sentence, shortened, unlessThrown } from './text/text.js';
 export { systemRandom } from './random.js';
 export type { Random } from './random.js';

@@ -107,12 +107,13 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
     expect(await daemon.program.stop()).toBe(0);
   });
 
-  it('where its record cannot be written, of which it warns once, there is no file to reload at SIGHUP, and none of its files can be removed', async () => {
+  it('where its record cannot be written, of which it warns once, its configuration came through a pipe that cannot be read again at SIGHUP, and none of its files can be removed', async () => {
     const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
     const dataDir = scratchDirectory();
     const inTheWay = [join(dataDir, 'daemon.json.new'), join(dataDir, 'control.sock')];
     for (const path of inTheWay) mkdirSync(join(path, 'full'), { recursive: true });
-    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '3'));
+    const wrapper = ['bash', '-c', 'exec "$@" --config <(echo {})', 'bash'];
+    const daemon = await startDaemon(startArguments(devnet, dataDir, '--start-height', '3'), {}, { wrapper });
     await daemon.reaches(12);
     expect(daemon.program.stdout.match(/its record cannot be written/g)).toHaveLength(1);
     daemon.program.child.kill('SIGHUP');
@@ -123,12 +124,24 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
   });
 });
 
-it('a configuration that came through a pipe cannot be read again, and is not waited for', async () => {
-  const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true });
-  const wrapper = ['bash', '-c', 'exec "$@" --config <(echo {})', 'bash'];
-  const daemon = await startDaemon(startArguments(devnet, scratchDirectory()), {}, { wrapper });
+it('a configuration on a mount that hangs holds up its reload alone, which is told', async () => {
+  const file = join(scratchDirectory(), 'config.json');
+  writeFileSync(file, '{}');
+  const freeze = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)';
+  const hanging = patched(
+    'fs',
+    `const { existsSync, openSync, promises, promises: { stat } } = builtin;
+    const hangs = (path) => path === '${file}' && existsSync('${file}.stale');
+    builtin.openSync = (path, ...how) => (hangs(path) ? ${freeze} : openSync(path, ...how));
+    promises.stat = (path, ...how) => (hangs(path) ? new Promise(() => undefined) : stat(path, ...how));`,
+  );
+  const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory(), '--config', file);
+  const preload = `--import=data:text/javascript,${encodeURIComponent(hanging)}`;
+  const daemon = await startDaemon(args, { NODE_OPTIONS: preload });
+  writeFileSync(`${file}.stale`, '');
   daemon.program.child.kill('SIGHUP');
-  await daemon.program.sees(/there is no configuration file to reload/);
+  await daemon.program.sees(/the configuration file does not answer/);
+  expect((await daemon.health('/livez')).status).toBe(200);
   expect(await daemon.program.stop()).toBe(0);
 });
 
@@ -199,10 +212,12 @@ describe('surroundings that cannot do are named', () => {
     ],
     ['a package is missing', preload(lacking('fastify')), /^A package or .*no-such-package.*npm ci/],
     ['a package of all commands', preload(lacking('commander')), /^A package or .*no-such-package/],
-  ])('a Node.js or an installation that lacks something: %s', async (_, environment, said) => {
+  ])('a Node.js or an installation that lacks something: %s', async (what, environment, said) => {
     const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory());
     const { code, stderr } = await runProgram(args, environment);
-    expect({ code, stderr }).toEqual({ code: 78, stderr: expect.stringMatching(said) as string });
+    // Others may leave some.
+    const expected = what === 'no more threads' ? 75 : 78;
+    expect({ code, stderr }).toEqual({ code: expected, stderr: expect.stringMatching(said) as string });
     expect(stderr).not.toMatch(/fault of the program|\n {4}at /);
   });
 });

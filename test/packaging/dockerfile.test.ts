@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { validate } from 'dockerfile-utils';
 import { expect, it } from 'vitest';
 import { programVersion } from '../../src/app/index.js';
 import { DockerfileRun } from './DockerfileRun.js';
+import { lastingPort } from '../support/lastingPort.js';
 import { devnetForTest, startDaemon } from '../support/runningDaemon.js';
 
 const run = promisify(execFile);
@@ -45,18 +46,23 @@ it('builds an image, step by step as it stands there, whose command indexes and 
   // Its command, with its environment, but for ports that are free here.
   const devnet = await devnetForTest({ seed: 7, startHead: 20, paused: true });
   const local = { FCI_NETWORK: 'devnet', FCI_ACCESS_NODES: devnet.address, FCI_START_HEIGHT: 'root' };
-  const ports = { FCI_API_PORT: '0', FCI_API_GRPC_PORT: '0', FCI_METRICS_PORT: '0' };
-  const environment = { ...build.image.environment, FCI_DATA_DIR: build.path('/data') };
+  const ports = { FCI_API_PORT: '0', FCI_API_GRPC_PORT: '0' };
+  const { environment } = build.image;
   expect(build.image.environment['FCI_DATA_DIR']).toBe('/data');
   const [name = '', ...args] = build.entry;
   const script = [build.path(`/usr/local/bin/${name}`)];
-  const daemon = await startDaemon(args, { ...environment, ...local, ...ports }, { script });
+  const flags = ['--data-dir', build.path('/data'), `--metrics-port=${await lastingPort()}`];
+  const daemon = await startDaemon([...args, ...flags], { ...environment, ...local, ...ports }, { script });
   await daemon.reaches(20);
 
   const [check = ''] = build.healthCheck;
   // Wherever it listens: a flag or a file may say so, and not the environment.
-  const env = { ...process.env, FCI_DATA_DIR: build.path('/data'), FCI_METRICS_PORT: '1' };
-  const healthy = () => run(build.path(`/usr/local/bin/${check}`), { env });
+  const env = { ...process.env, FCI_METRICS_PORT: '1' };
+  const words = `/proc/${daemon.program.child.pid}/cmdline`;
+  const healthy = () => run(build.path(`/usr/local/bin/${check}`), [words], { env });
+  await healthy();
+  // As while it starts, or where the disk is full.
+  rmSync(build.path('/data/daemon.json'));
   await healthy();
   expect(await daemon.program.stop()).toBe(0);
   await expect(healthy()).rejects.toMatchObject({ code: 1 });

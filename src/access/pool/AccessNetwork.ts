@@ -256,7 +256,7 @@ export class AccessNetwork extends NodePool {
     member.outage = false;
     if (head !== undefined) noteHead(member, head, nowMs);
     if (rootTrouble === undefined) member.troubles.clear();
-    else member.troubles.failed(rootTrouble);
+    else member.troubles.failed(rootTrouble, true);
     if (member.trouble === undefined) return;
     member.trouble = undefined;
     member.node.healthRecord.succeeded();
@@ -266,7 +266,7 @@ export class AccessNetwork extends NodePool {
   #missed(member: PoolMember, error: UpstreamError): void {
     const { name, healthRecord } = member.node;
     member.outage = true;
-    member.troubles.failed(error);
+    member.troubles.failed(error, true);
     healthRecord.report('failing', error.message);
     const isAnnounced = member.trouble !== undefined;
     member.trouble = error.message;

@@ -54,8 +54,10 @@ export class Failures {
   #silences = 0;
   readonly #last = new Map<AccessMethod, Failure>();
 
-  note(failure: Failure): void {
+  /** `isAll`: whatever another call failed by before is over. */
+  note(failure: Failure, isAll = false): void {
     const { atMs, kind, method } = failure;
+    if (isAll) this.#last.clear();
     this.count += 1;
     this.sinceMs = Math.min(this.sinceMs, atMs);
     this.#silences = kind === 'unreachable' ? this.#silences + 1 : 0;
@@ -86,14 +88,15 @@ export class NodeTroubles {
     this.#clock = dependencies.clock;
   }
 
-  failed(error: UpstreamError): void {
-    this.note(error.node, error.method, troubleOf(error.kind), error.message);
+  /** `isAll`: all that was asked for failed by this alone. */
+  failed(error: UpstreamError, isAll = false): void {
+    this.note(error.node, error.method, troubleOf(error.kind), error.message, isAll);
   }
 
-  note(node: string, method: AccessMethod, kind: TroubleKind, said: string): void {
+  note(node: string, method: AccessMethod, kind: TroubleKind, said: string, isAll = false): void {
     const failures = this.#failures.get(node) ?? new Failures();
     this.#failures.set(node, failures);
-    failures.note({ method, kind, said, atMs: this.#clock.monotonic() });
+    failures.note({ method, kind, said, atMs: this.#clock.monotonic() }, isAll);
   }
 
   /** The answer arrived, or is no longer wanted. */

@@ -2,6 +2,7 @@ import type { Server } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { messageOf, OperatorError, outOfDescriptors, within } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
 import { isCorruption, StorageError } from '../../storage/index.js';
 import { contextOf, TokenGuard, missingOf, type ApiSecrets } from '../guard/TokenGuard.js';
 import { AddressLimiter } from '../limits/AddressLimiter.js';
@@ -97,7 +98,7 @@ export abstract class ListeningServer {
     return this.#closing !== undefined;
   }
 
-  /** Listens. Expected errors: OperatorError (`configuration`) when the address cannot be used. */
+  /** Listens. Expected errors: OperatorError (`configuration`, `unavailable`) when the address cannot be used. */
   async start(): Promise<void> {
     const { host, port, secrets } = this.#options;
     try {
@@ -198,8 +199,8 @@ export function isLoopback(host: string): boolean {
 
 /** Why a server cannot listen, with the flag that fixes it. Unexpected errors are returned as they are. */
 function listenError(error: unknown, name: ServerName, { host, port }: ServerOptions): unknown {
-  const refuse = (message: string): OperatorError =>
-    new OperatorError('configuration', message, { cause: error });
+  const refuse = (message: string, exit: ExitReason = 'unavailable'): OperatorError =>
+    new OperatorError(exit, message, { cause: error });
   switch (error instanceof Error && 'code' in error ? error.code : undefined) {
     case 'EADDRINUSE':
       return refuse(
@@ -208,6 +209,7 @@ function listenError(error: unknown, name: ServerName, { host, port }: ServerOpt
     case 'EACCES':
       return refuse(
         `This user may not listen on port ${port} of ${host}. Choose a port from 1024 on with ${flags[name].port}.`,
+        'configuration',
       );
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':

@@ -146,11 +146,6 @@ export async function runningDaemon(dataDir: string): Promise<DaemonRecord | und
   return connected && record;
 }
 
-/** Host and port as a URL has them. */
-export function hostAndPort({ host, port }: Address): string {
-  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
 function isRecord(value: unknown): value is DaemonRecord {
   const { pid, instance, api, metrics } = fieldsOf(value);
   const areAddresses = [metrics, api === undefined ? metrics : api]

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events';
-import { AbortError, messageOf, wasAborted, whenAborted, within, type Clock } from '../../runtime/index.js';
+import { AbortError, every, messageOf, wasAborted, whenAborted, within } from '../../runtime/index.js';
+import type { Clock } from '../../runtime/index.js';
 import type { Logger } from '../../observability/index.js';
 import { DatabaseFault } from '../../storage/index.js';
 
@@ -8,6 +9,8 @@ import { DatabaseFault } from '../../storage/index.js';
  * time is for its exit.
  */
 export const STOP_TIMEOUT_MS = 8_000;
+/** How often the log is told of a step of the start that is not over. */
+const STEP_TOLD_EVERY_MS = 10_000;
 /** More who wait for the end at once are a leak, of which Node.js warns. */
 const MAX_STOP_LISTENERS = 64;
 
@@ -48,6 +51,17 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
     running.catch((error: unknown) => {
       if (!wasAborted(error, signal)) fail(error);
     });
+  };
+
+  /** A step of the start, which may take minutes: every 10 s the log says so, and `onSlow` is called. */
+  const step = <T>(name: string, work: Promise<T>, onSlow?: () => void): Promise<T> => {
+    let seconds = 0;
+    const telling = every(clock, STEP_TOLD_EVERY_MS, () => {
+      seconds += STEP_TOLD_EVERY_MS / 1_000;
+      logger.info({ step: name, seconds }, 'a step of the start takes its time');
+      onSlow?.();
+    });
+    return work.finally(() => telling.cancel());
   };
 
   /** Registers something to close; the last one registered is closed first. */
@@ -95,5 +109,5 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
       logger.warn({ part: name, limitMs: STOP_TIMEOUT_MS }, 'part did not close in time');
   };
 
-  return { signal, stop, fail, supervise, onClose, untilStopped, waitFor, close };
+  return { signal, stop, fail, supervise, step, onClose, untilStopped, waitFor, close };
 }

@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Socket } from 'node:net';
 import type { Logger } from '../../observability/index.js';
-import { every, messageOf, within, type Clock, type Timer } from '../../runtime/index.js';
+import { every, messageOf, within, type Clock } from '../../runtime/index.js';
 
-/** How long slow work of a start may take from each message on. */
+/** How long a start may take from each message on. */
 const MORE_TIME_MS = 120_000;
 /** Signs of life per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;
@@ -73,24 +73,19 @@ export function openServiceNotifier(
     if (stdin.writableLength > MAX_WAITING_CHARACTERS) failed(new Error('systemd-notify is stuck'));
     else stdin.write(`${message}\n`);
   };
-  const repeat = (message: string, everyMs: number): Timer => {
-    send(message);
-    return every(clock, everyMs, () => send(message));
-  };
   // It may be for another process, such as a wrapper that started this one.
   const isOurs = meantFor === '' || meantFor === String(process.pid);
   const watchdogMs = Number(limit) / 1_000;
   const isWatched = isOurs && watchdogMs > 0 && watchdogMs < Infinity;
-  const signs = isWatched ? repeat('WATCHDOG=1', watchdogMs / SIGNS_OF_LIFE) : undefined;
+  const giveSign = (): void => send('WATCHDOG=1');
+  if (isWatched) giveSign();
+  const signs = isWatched ? every(clock, watchdogMs / SIGNS_OF_LIFE, giveSign) : undefined;
   signal.addEventListener('abort', () => send('STOPPING=1'), { once: true });
   return {
     /** The daemon serves. */
     ready: (): void => send('READY=1'),
-    /** Asks for more time to start, again and again until the work ends. */
-    slow: async (work: Promise<void>): Promise<void> => {
-      const asking = repeat(`EXTEND_TIMEOUT_USEC=${MORE_TIME_MS * 1_000}`, MORE_TIME_MS / 4);
-      await work.finally(() => asking.cancel());
-    },
+    /** Asks for more time to start. */
+    moreTime: (): void => send(`EXTEND_TIMEOUT_USEC=${MORE_TIME_MS * 1_000}`),
     /** Resolves when everything is passed on, after a second at most. */
     close: async (): Promise<void> => {
       signs?.cancel();

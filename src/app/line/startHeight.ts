@@ -29,7 +29,8 @@ export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore)
 
 /**
  * Decides the first height of an empty store. Waits for the head if it is needed. Expected errors: OperatorError
- * `configuration` when no node has the requested height; the signal's abort reason.
+ * `configuration` when no node has the requested height, `unavailable` while one that may have it does not answer; the signal's
+ * abort reason.
  */
 export async function firstHeightOf(
   { startHeight, stopHeight }: DaemonConfig,
@@ -48,8 +49,11 @@ export async function firstHeightOf(
 
 function servedHeight(startHeight: number | 'root', network: AccessNetwork): number {
   const { source } = network;
+  // Those that did not answer may have what the others lack.
+  const silent = network.states().flatMap(({ state, endpoint }) => (state === 'unknown' ? endpoint : []));
+  const unless = silent.length === 0 ? '' : ` (${silent.join(', ')} did not answer)`;
   const refuse = (message: string): never => {
-    throw new OperatorError('configuration', message);
+    throw new OperatorError(silent.length === 0 ? 'configuration' : 'unavailable', message);
   };
   if (startHeight === 'root')
     return (
@@ -64,19 +68,13 @@ function servedHeight(startHeight: number | 'root', network: AccessNetwork): num
   if (lowest !== undefined && startHeight < lowest)
     refuse(
       `startHeight ${startHeight} is below ${lowest}, the lowest height that any configured ${source} has` +
-        `${exceptFor(network)}. Use --start-height ${lowest} or higher, or add ${another} that goes further back.`,
+        `${unless}. Use --start-height ${lowest} or higher, or add ${another} that goes further back.`,
     );
   const served = network.lowestServedFrom(startHeight);
   if (served !== undefined && served > startHeight)
     refuse(
       `startHeight ${startHeight} lies between two sporks that are served: no configured ${source} has it, and ` +
-        `the spork table names none${exceptFor(network)}. Use --start-height ${served} or higher, or add ${another} that has it.`,
+        `the spork table names none${unless}. Use --start-height ${served} or higher, or add ${another} that has it.`,
     );
   return startHeight;
-}
-
-/** Names the nodes that did not answer: they may have what the others lack. */
-function exceptFor(network: AccessNetwork): string {
-  const silent = network.states().filter(({ state }) => state === 'unknown');
-  return silent.length === 0 ? '' : ` (${silent.map(({ endpoint }) => endpoint).join(', ')} did not answer)`;
 }

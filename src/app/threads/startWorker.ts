@@ -77,7 +77,7 @@ function endedThread(why: string) {
   const nothing = { postMessage: () => undefined, terminate: () => undefined };
   const thread = Object.assign(new EventEmitter(), nothing);
   setImmediate(() => {
-    thread.emit('error', new OperatorError('configuration', why));
+    thread.emit('error', new OperatorError('unavailable', why));
     thread.emit('exit');
   });
   return thread;

@@ -1,6 +1,6 @@
-import { statSync } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { runDaemon } from '../../app/index.js';
-import { unlessThrown, type ExitReason } from '../../runtime/index.js';
+import type { ExitReason } from '../../runtime/index.js';
 import type { Terminal, Invocation } from '../command.js';
 import { checkDatabases, checkEndpoints, configAgain, configOf } from '../arguments/settings.js';
 
@@ -21,9 +21,11 @@ export async function start(
     onBug: (listener: (error: unknown) => void) => terminal.onBug(listener),
     reloading: {
       loaded,
+      // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything. So would a mount that hangs, of
+      // which this look is told without.
+      hasFile: async () =>
+        configFile !== '' && (await stat(configFile).catch(() => undefined))?.isFIFO() !== true,
       load: async () => {
-        // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything.
-        if (configFile === '' || unlessThrown(() => statSync(configFile))?.isFIFO()) return undefined;
         const next = checkEndpoints(configAgain(invocation, terminal));
         const { api, store } = next.config;
         // Files that the URL in use names may be about to be replaced.

@@ -75,8 +75,8 @@ export class StreamState implements ExecutionDataForecast {
   /** Nothing has come of the stream that is open: whether something was due when it was opened. Then `false`. */
   #isOpening: boolean | undefined;
   #pace = streamPace();
-  /** The silence after which a stream is abandoned: longer where messages take long, or one did not come in that time. */
-  #silenceMs: number;
+  /** The silence after which a new stream is abandoned: longer where messages take long, or one did not come in that time. */
+  #silenceMs = 0;
   /** The longest that a message was due before it came; what was long ago counts for less. */
   #tookMs = 0;
   #aliveAtMs: number | undefined;
@@ -92,7 +92,7 @@ export class StreamState implements ExecutionDataForecast {
     this.#parts = parts;
     this.#words = parts.stream.words;
     this.method = parts.stream.method;
-    this.#silenceMs = parts.silenceMs;
+    this.#bear(0);
     this.#failures = new NodeTroubles(parts);
   }
 
@@ -263,8 +263,7 @@ export class StreamState implements ExecutionDataForecast {
     this.#dueSinceMs = this.#isDue() ? (this.#dueSinceMs ?? nowMs) : undefined;
     const { due } = this.#words;
     const isOpening = this.#isOpening === true;
-    const isBrief = isOpening && this.#silenceMs === this.#parts.silenceMs;
-    const limitMs = isBrief ? Math.min(OPENING_SILENCE_MS, this.#silenceMs) : this.#silenceMs;
+    const limitMs = isOpening ? this.#silenceMs : Math.max(this.#silenceMs, this.#parts.silenceMs);
     if (nowMs - (this.#dueSinceMs ?? nowMs) < limitMs) return undefined;
     const said = `nothing came within ${Math.round(limitMs / 1_000)} s, although the height is ${due}`;
     return new StreamFault(isOpening ? 'absent' : 'silent', said);
@@ -278,7 +277,8 @@ export class StreamState implements ExecutionDataForecast {
   }
 
   #bear(silenceMs: number): void {
-    this.#silenceMs = Math.min(Math.max(silenceMs, this.#parts.silenceMs), MAX_SILENCE_MS);
+    const leastMs = Math.min(OPENING_SILENCE_MS, this.#parts.silenceMs);
+    this.#silenceMs = Math.min(Math.max(silenceMs, leastMs), MAX_SILENCE_MS);
   }
 
   /** The next height that is not durable. */

@@ -17,11 +17,10 @@ const SLOWEST_FADES = 0.95;
 /** While no node serves a height, how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;
 /**
- * A new collection is requested from nodes that answer within this much of the quickest. A slower one is waited for while
- * the others may have it by then, so it gets one attempt in so many: it may be the only one that has it.
+ * A new collection is requested from nodes that have answered within this much of the quickest, by what is known of them. The
+ * others may have it sooner than a slower one would answer, so that is asked once they have been asked for as long.
  */
 const QUICK_WITHIN_MS = 30;
-const ATTEMPTS_PER_SLOW_NODE = 8;
 /** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
@@ -74,7 +73,7 @@ export class CollectionNodes {
       this.#parts.slots.isFree(node.name, use)
         ? Math.max(delayMs(node, this.#wayTo(node, wanted)), this.#untilDueMs(node, wanted))
         : Infinity;
-    const choice = wanted.tries.choose(quick(nodes, wanted, health), health, waitMs);
+    const choice = wanted.tries.choose(this.#quick(nodes, wanted, health), health, waitMs);
     if (choice.node === undefined) return choice;
     // A call that is not used because it failed for this collection counts as well.
     const waysTo = (node: AccessNode) => [...waysOf(node), ...(wanted.failures?.get(node.name)?.ways ?? [])];
@@ -194,6 +193,22 @@ export class CollectionNodes {
     return node;
   }
 
+  /** Those to ask now, and those of worse health, which have turns of their own. */
+  #quick(
+    nodes: readonly AccessNode[],
+    wanted: WantedCollection,
+    health: (node: AccessNode) => NodeHealth,
+  ): readonly AccessNode[] {
+    const { firstAskedAtMs, newSinceMs } = wanted;
+    if (newSinceMs === undefined || nodes.length === 1) return nodes;
+    const nowMs = this.#parts.clock.monotonic();
+    const answersInMs = (node: AccessNode): number => (node.latencyMs ?? 0) + this.#untilDueMs(node, wanted);
+    const isHealthy = (node: AccessNode): boolean => health(node) === 'healthy';
+    const leastMs = Math.min(...nodes.filter(isHealthy).map(answersInMs));
+    const mostMs = leastMs + QUICK_WITHIN_MS + nowMs - (firstAskedAtMs ?? nowMs);
+    return nodes.filter((node) => !isHealthy(node) || answersInMs(node) <= mostMs);
+  }
+
   /** How long until this node usually has the collections of a new block; 0 once it was asked. */
   #untilDueMs({ name }: AccessNode, { newSinceMs, failures }: WantedCollection): number {
     if (newSinceMs === undefined || failures?.has(name) === true) return 0;
@@ -204,21 +219,6 @@ export class CollectionNodes {
 
 function waysOf(node: AccessNode): CollectionWay[] {
   return ([FULL, LIGHT] as const).filter((way) => node.supports(way));
-}
-
-function quick(
-  nodes: readonly AccessNode[],
-  wanted: WantedCollection,
-  health: (node: AccessNode) => NodeHealth,
-): readonly AccessNode[] {
-  const { attempts, newSinceMs } = wanted;
-  if (newSinceMs === undefined || attempts % ATTEMPTS_PER_SLOW_NODE === ATTEMPTS_PER_SLOW_NODE - 1)
-    return nodes;
-  const latencyOf = ({ latencyMs = 0 }: AccessNode): number => latencyMs;
-  const healthy = nodes.filter((node) => health(node) === 'healthy');
-  const mostMs = Math.min(...healthy.map(latencyOf)) + QUICK_WITHIN_MS;
-  const chosen = healthy.filter((node) => latencyOf(node) <= mostMs);
-  return chosen.length > 0 ? chosen : nodes;
 }
 
 /** A light collection is useless until its transactions arrive. */

@@ -9,7 +9,7 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import type { ServiceDefinition } from '@grpc/proto-loader';
-import { type Clock, OperatorError, unlessAborted } from '../../runtime/index.js';
+import { type Clock, hostAndPort, OperatorError, unlessAborted } from '../../runtime/index.js';
 import type { Connection, DevnetNode } from '../node/DevnetNode.js';
 import type { StatusName } from '../faults/faultRules.js';
 import { type DevnetMethod, type DevnetRequest, methodNames, methods } from '../faults/rpcMethods.js';
@@ -53,7 +53,7 @@ export class DevnetServer {
     });
   }
 
-  /** Resolves with the port. Expected errors: `OperatorError('configuration')` when it is not available. */
+  /** Resolves with the port. Expected errors: `OperatorError` (`configuration`, `unavailable`). */
   async listen(host: string, port: number): Promise<number> {
     await new Promise<void>((resolve, reject) => {
       const onError = (error: NodeJS.ErrnoException): void => reject(portError(host, port, error));
@@ -211,11 +211,11 @@ function peerOf(socket: Socket): string {
 }
 
 function portError(host: string, port: number, error: NodeJS.ErrnoException): OperatorError {
-  const where = `${host}:${port}`;
+  const where = hostAndPort({ host, port });
   switch (error.code) {
     case 'EADDRINUSE':
       return new OperatorError(
-        'configuration',
+        'unavailable',
         `The devnet cannot listen on ${where}: the port is in use. Stop what listens there, or choose another port.`,
       );
     case 'EACCES':
@@ -226,7 +226,7 @@ function portError(host: string, port: number, error: NodeJS.ErrnoException): Op
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return new OperatorError(
-        'configuration',
+        'unavailable',
         `The devnet cannot listen on ${where}: this machine has no such address.`,
       );
     default:

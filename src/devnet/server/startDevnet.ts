@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from '../../runtime/index.js';
+import { type Clock, hostAndPort, systemClock } from '../../runtime/index.js';
 import { Chain } from '../chain/Chain.js';
 import { ChainGenerator } from '../chain/ChainGenerator.js';
 import { DevnetNode } from '../node/DevnetNode.js';
@@ -59,6 +59,7 @@ export async function startDevnet(
 
   const host = options.host ?? '127.0.0.1';
   const port = await server.listen(host, options.port ?? 0);
+  const address = hostAndPort({ host, port });
   if (options.paused !== true) node.head.resume();
 
   let closing: Promise<void> | undefined;
@@ -70,8 +71,8 @@ export async function startDevnet(
   return {
     host,
     port,
-    address: `${host}:${port}`,
-    url: `grpc://${host}:${port}`,
+    address,
+    url: `grpc://${address}`,
     node,
     chain: chain.generator,
     finished,

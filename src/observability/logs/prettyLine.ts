@@ -1,5 +1,5 @@
 import { prettyFactory } from 'pino-pretty';
-import { fieldsOf } from '../../runtime/index.js';
+import { fieldsOf, hostAndPort } from '../../runtime/index.js';
 
 /** Fields that the line shows elsewhere. */
 const shownElsewhere = new Set(['level', 'time', 'msg']);
@@ -13,7 +13,7 @@ function show(value: unknown): string {
   if (typeof value === 'number') return String(Number(value.toFixed(DECIMALS_SHOWN)));
   const { host, port, ...others } = fieldsOf(value);
   if (typeof host === 'string' && typeof port === 'number' && Object.keys(others).length === 0)
-    return `${host}:${port}`;
+    return hostAndPort({ host, port });
   return typeof value === 'string' && /^[^\s"=]+$/.test(value) ? value : JSON.stringify(value);
 }
 

@@ -55,6 +55,11 @@ export const exitCodes = {
     meaning:
       'Storage: disk full, permission denied, directory gone or in use by another process, damaged files.',
   },
+  unavailable: {
+    code: 75,
+    meaning:
+      'Not available now, and perhaps later: a port that is taken, an address that this machine does not have yet, no file or thread left to open, a start height that only a node has which does not answer. Trying again may help.',
+  },
   foreign: { code: 76, meaning: 'The nodes or the store belong to another chain or spork.' },
   configuration: {
     code: 78,

@@ -31,6 +31,11 @@ export function named(text: string): string {
     : quoted(text);
 }
 
+/** As a URL has them: an IPv6 address in brackets. */
+export function hostAndPort({ host, port }: { readonly host: string; readonly port: number }): string {
+  return `${host.includes(':') ? `[${host}]` : host}:${port}`;
+}
+
 /** A path as one word of a command that a message gives to type. */
 export function inShell(path: string): string {
   return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;

@@ -97,10 +97,10 @@ describe.each(['metrics', 'api', 'grpc'] as const)('the server of %s', (name) =>
     const refused = make({ port }).server.start();
     await expect(refused).rejects.toBeInstanceOf(OperatorError);
     const words = `Port ${port} on 127.0.0.1 is in use, perhaps by another daemon. Choose another one with ${portFlag},`;
-    await expect(refused).rejects.toMatchObject(refusal('configuration', words));
+    await expect(refused).rejects.toMatchObject(refusal('unavailable', words));
     // 192.0.2.0/24 is reserved for documentation: no machine has it.
     const elsewhere = make({ host: '192.0.2.1' }).server.start();
-    await expect(elsewhere).rejects.toMatchObject(refusal('configuration', hostFlag));
+    await expect(elsewhere).rejects.toMatchObject(refusal('unavailable', hostFlag));
   });
 
   it('closes at once although kept connections are open, also where it never listened', async () => {

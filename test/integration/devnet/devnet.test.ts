@@ -32,10 +32,11 @@ it('calls are answered with execution data of sealed blocks', async () => {
   expect([await codeAt(HEAD - 4), await codeAt(HEAD + 1)]).toEqual(['NOT_FOUND', 'INTERNAL']);
 });
 
-it('a port that is in use is refused with a sentence', async () => {
+it('a port that is in use, or an address of another machine, is refused with a sentence', async () => {
   const { port } = (await start()).devnet;
   const words = `The devnet cannot listen on 127.0.0.1:${port}: the port is in use. Stop what listens there`;
-  await expect(startDevnet({ port })).rejects.toMatchObject(refusal('configuration', words));
+  await expect(startDevnet({ port })).rejects.toMatchObject(refusal('unavailable', words));
+  await expect(startDevnet({ host: '2001:db8::1', port: 1 })).rejects.toThrow('on [2001:db8::1]:1: ');
 });
 
 it('streams end in good order, break, fail, skip and repeat', async () => {

@@ -278,6 +278,12 @@ describe('a node that fails some of the questions', () => {
     const [denial] = net.identityTroubles();
     expect(denial).toMatchObject({ node: 'a:1', kind: 'denied', said: 'GetBlockByHeight: not_found' });
     expect(denial?.count).toBeGreaterThan(3);
+    // What is worse is named while it lasts.
+    for (const [kind, fails] of [['invalid', { GetNodeVersionInfo: 'malformed' }], ['denied']] as const) {
+      script.fails = fails ?? {};
+      await clock.advance(5_000);
+      expect(net.identityTroubles()).toMatchObject([{ kind }]);
+    }
     // Its minute is not over while it is away, or slow.
     script.down = true;
     await clock.advance(MINUTE_MS);

@@ -34,11 +34,15 @@ it('closing leaves behind a part that does not end within the limit, and closes 
   expect(logger.records.map(({ message }) => message)).toContain('part did not close in time');
 });
 
-it('work in hand is waited for as long as it takes while nobody stops the daemon', async () => {
-  const { lifecycle, clock } = life();
+it('work in hand is waited for as long as it takes while nobody stops the daemon, which a step of the start tells every ten seconds', async () => {
+  const { lifecycle, clock, logger } = life();
   const work = new AbortController();
-  const waiting = lifecycle.waitFor('work', whenAborted(work.signal)).then(() => 'over');
+  let told = 0;
+  const step = lifecycle.step('work', whenAborted(work.signal), () => (told += 1));
+  const waiting = lifecycle.waitFor('work', step).then(() => 'over');
   await clock.advance(10 * STOP_TIMEOUT_MS);
+  expect(logger.records[1]?.fields).toEqual({ step: 'work', seconds: 20 });
+  expect(told).toBe(STOP_TIMEOUT_MS / 1_000);
   expect(await Promise.race([waiting, Promise.resolve('under way')])).toBe('under way');
   work.abort();
   expect([await waiting, clock.pendingTimers]).toEqual(['over', 0]);

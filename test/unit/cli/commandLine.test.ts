@@ -6,7 +6,7 @@ import { accountRoleNames, DEFAULT_PAGE_ITEMS } from '../../../src/api/documents
 import { MAX_PAGE_ITEMS } from '../../../src/api/documents/accountTransactions.js';
 import { lookupKinds } from '../../../src/api/documents/lookupDocument.js';
 import { daemonSettings, devnetSettings, flagHelp, loadConfig } from '../../../src/config/index.js';
-import { AbortError } from '../../../src/runtime/index.js';
+import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import { reloadWhenWanted } from '../../../src/app/reloadWhenWanted.js';
 import { eventually, matching, RecordingLogger, refusal, runInProcess } from '../../support/index.js';
 import { scratchDirectory, untilEnd } from '../../support/index.js';
@@ -160,8 +160,9 @@ it('a reload takes no setting from a configuration of another network', async ()
     return at('mainnet');
   };
   let reload = (): void => undefined;
+  const hasFile = () => Promise.resolve(true);
   const [loaded, onWanted] = [at('devnet'), (listener: () => void) => void (reload = listener)];
-  const reloads = reloadWhenWanted({ load, loaded, onWanted }, { logger });
+  const reloads = reloadWhenWanted({ hasFile, load, loaded, onWanted }, { clock: systemClock, logger });
   reload();
   untilEnd((signal) => reloads(loaded.config, fatal, signal));
   reload();

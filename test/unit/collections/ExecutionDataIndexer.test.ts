@@ -271,17 +271,26 @@ it('a stream that stands still is waited for longer where messages take long, as
     });
   };
   a.onStream = (stream) => push(stream, stream.startHeight);
-  const { state } = await following(104, 4_000 + 4_200 + 20_400 + 40_800);
+  const { state } = await following(104, 4_000 + 4_200 + 8_400 + 16_800 + 33_600 + 3_200);
   // The chain grows meanwhile.
   sealed = 200;
   await clock.advance(2.5 * TAKES_MS);
   expect([state.troubles(), state.trouble()], 'it takes its time').toEqual([[], undefined]);
   await clock.advance(1.5 * TAKES_MS);
   expect(deliveredHeights()).toEqual([100, 101, 102, 103]);
-  expect(opened(a)).toEqual([100, 100, 100, 100]);
+  expect(opened(a)).toEqual([100, 100, 100, 100, 100, 100]);
   expect(state.trouble()).toBeUndefined();
-  await clock.advance(60_000);
-  expect(a.streams.length, 'silence for good is not borne').toBeGreaterThan(4);
+  await clock.advance(70_000);
+  expect(a.streams.length, 'silence for good is not borne').toBeGreaterThan(6);
+});
+
+it('a stream is there soon after its node gives streams again that were silent from the first', async () => {
+  const wellAtMs = clock.monotonic() + 10_000;
+  a.onStream = ({ startHeight }) => {
+    if (clock.monotonic() >= wellAtMs) a.stream.push(dataOf(startHeight));
+  };
+  await following(100, 20_000);
+  expect(deliveredHeights()).toEqual([100]);
 });
 
 it('a stream that stands still is left in peace while it is we who do not read', async () => {

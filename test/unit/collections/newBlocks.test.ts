@@ -176,3 +176,13 @@ it.each(['GetCollectionByID', 'GetTransaction'] as const)(
     expect(a.calls.length).toBeLessThan(10);
   },
 );
+
+it('come soon from the node that has them where one that denies them answers sooner', async () => {
+  Object.assign(b, { latencyMs: 100 });
+  const requests = asking({ clock, sink, window }, a, b);
+  for (let block = 0; block < 300; block += 1) {
+    const { id } = newBlock(requests, { 'b:9000': 0 });
+    await clock.advance(300);
+    expect(sink.ids).toContain(id);
+  }
+});
