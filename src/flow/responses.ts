@@ -3,11 +3,11 @@ import { partCollector } from './entities/fullCollection.js';
 import { toIdentifier } from './ids/identifiers.js';
 import type { BlockExecutionData, BlockStatus, FinalizedBlock, Identifier } from './types.js';
 import { RequestFields } from './wire/RequestFields.js';
-import { LENGTH_DELIMITED, VARINT, WireReader } from './wire/WireReader.js';
+import { LENGTH_DELIMITED, MAX_FIELDS, VARINT, WireReader } from './wire/WireReader.js';
 import { WireError } from './WireError.js';
 
-/** Flow has one chunk per collection of a block, a few dozen, and the system chunk. */
-const MAX_CHUNKS = 10_000;
+/** One for each collection of a block, of which Flow's nodes put a hundred into one, and the system chunk. No block can name so many. */
+const MAX_CHUNKS = MAX_FIELDS;
 /** A peer sends far fewer in one message. */
 const MAX_BLOCKS = 10_000;
 

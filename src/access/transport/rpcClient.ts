@@ -10,7 +10,7 @@ import { methodLimiter, type MethodLimiter } from './limits/methodLimiter.js';
 import { messageStream, streamQuota, type StreamRank, type StreamSource } from './streams/messageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
-import { CUT, namedRoot, UNCONNECTED, upstreamError, type CallStatus } from './upstreamErrors.js';
+import { CUT, namedRoot, UNCONNECTED, UNSEEN, upstreamError, type CallStatus } from './upstreamErrors.js';
 import { RefusedBlockError, UpstreamError, type UpstreamErrorKind } from '../UpstreamError.js';
 import { unaryMethods } from '../types.js';
 import type { AccessMethod, CallOptions, Rank, StreamMethod, UnaryMethod } from '../types.js';
@@ -31,6 +31,8 @@ const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
 const ANSWERS_PER_LOSS = 8;
 /** The most answers that a method owes, however many of its calls were lost at once. */
 const MAX_OWED_ANSWERS = 512;
+/** How often a call is sent again at once that the node has not seen, as its connection was about to end. */
+const MAX_SENT_AGAIN = 2;
 /** Calls that have a connection of their own at once; others share one, however many are made. */
 const MAX_CALLS_APART = 16;
 /** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
@@ -265,15 +267,21 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
 
       metrics.upstreamRequests.inc({ endpoint: name, method });
       const isApart = (owed.get(method) ?? 0) > ANSWERS_PER_LOSS && apart < MAX_CALLS_APART;
-      const channel = isApart ? open() : shared;
+      let channel = isApart ? open() : shared;
       const startedMs = clock.monotonic();
       calls += 1;
       if (isApart) apart += 1;
       try {
-        const answer = channel.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
+        const ask = (over: Channel) => over.unary(pathOf(method, isProvable), request, { timeoutMs, signal });
+        const answer = ask(channel);
         // No further calls use it: it closes with this one.
         if (isApart) channel.close();
-        const message = await answer;
+        let message = await answer;
+        for (let times = 0; times < MAX_SENT_AGAIN && 'code' in message; times += 1) {
+          if (!UNSEEN.test(message.details)) break;
+          metrics.upstreamRequests.inc({ endpoint: name, method });
+          message = await ask((channel = shared));
+        }
         if ('code' in message) {
           if (isFull(message)) scarcity.refused('needed');
           throw ofStatus(message, method);

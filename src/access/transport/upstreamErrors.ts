@@ -48,6 +48,9 @@ export const CUT = /: UNAVAILABLE: (?:Connection dropped|(?:read|write) E[A-Z]+)
 /** Its text for a call that found no connection, as that was refused or broke at once: it was not sent. */
 export const UNCONNECTED = /^No connection established/;
 
+/** Its text for a call that was refused before anything was done with it: proxies end a connection after so many. */
+export const UNSEEN = /^Stream refused by server$/;
+
 /** What grpc-js appends to a failed connection when it has nothing to say, of a proxy or about name resolution. */
 const EMPTY_NOTE = /(?:\s*Last error: undefined\.)?\s*Resolution note:\s*$/;
 

@@ -372,11 +372,20 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const startHeldUp = (): Finding | undefined => {
     if (phase() !== 'starting' || ageOf(startedAtMs) < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = network.identityTroubles();
-    if (troubles.length === 0) return undecidedSpork();
+    if (troubles.length === 0) return undecidedSpork() ?? headLacked();
     const isRootWanted = config.startHeight === 'root' && listener.finalized.height !== undefined;
     const root = 'give the root of the live spork (name one that has it, or a height for --start-height)';
     const what = `the start waits for the nodes to ${isRootWanted ? root : 'identify themselves'}`;
     return finding(codeOf(troubles), withTroubles(what, troubles, clock));
+  };
+
+  /** A head was reported at which the index is to begin, and nobody has its block. */
+  const headLacked = (): Finding | undefined => {
+    const { height = 0, troubles = [] } = listener.lacked() ?? {};
+    if (troubles.length === 0) return undefined;
+    const what = `the start waits for block ${height}, which ${listener.finalized.reportedBy} reports as the head`;
+    const advice = '; where that is false, --start-height with a height begins at once';
+    return finding(codeOf(troubles), withTroubles(what, troubles, clock) + advice);
   };
 
   const upstreamTroubles = (): readonly NodeTrouble[] => {

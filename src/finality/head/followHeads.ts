@@ -1,9 +1,9 @@
-import { faultOf, NodeChooser, outcomeOf, SILENT_AFTER_MS } from '../../access/index.js';
-import { readStream, UpstreamError } from '../../access/index.js';
+import { faultOf, NodeChooser, NodeTroubles, outcomeOf, SILENT_AFTER_MS } from '../../access/index.js';
+import { readStream, troubleOf, UpstreamError } from '../../access/index.js';
 import type { BlockDigest, NodeTrouble, StreamReader, Way } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
-import { Listeners, Pause, runTogether, unlessAborted } from '../../runtime/index.js';
-import type { ChainDependencies } from '../ports.js';
+import { Listeners, Pause, runTogether, sleep, unlessAborted } from '../../runtime/index.js';
+import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 
 const STREAM = 'SubscribeBlockDigestsFromLatest';
 const CALL = 'GetLatestBlockHeader';
@@ -16,6 +16,12 @@ const FRESHNESS_POLL_MS = 2_000;
 const OWED_MS = 4_000;
 /** A head this far above the index, and what its reporter and another node, if there is one, report for so long, was false. */
 const DENIED = { heights: 20, forMs: 60_000 };
+/** For how long it counts what a node reported last: polls come round to each of many nodes within that. */
+const HEARD_WITHIN_MS = 30_000;
+/** In which the block of the first head is asked for, one a second, before that of a lower one is. */
+const ROUNDS_FOR_HIGHEST = 5;
+/** How long a node may take to give it. */
+const BLOCK_TIMEOUT_MS = 3_000;
 /** Heads whose ids are remembered. */
 const MAX_IDS = 16;
 /** Delay before a stream is reopened. */
@@ -37,9 +43,24 @@ export function followHeads(dependencies: Dependencies) {
   const answering = new Listeners();
   const onAnswerAgain = (): void => answering.tell();
   const finalized = followHead({ ...dependencies, name: 'finalized', onAnswerAgain });
-  const sealed = followHead({ ...dependencies, name: 'sealed', onAnswerAgain });
+  // What a node calls sealed is finalized.
+  const mostAt = (node: string) => finalized.heard().get(node);
+  const sealed = followHead({ ...dependencies, name: 'sealed', onAnswerAgain, mostAt });
   sealed.onRise((height) => finalized.rise(height, sealed.reportedBy));
   const both = [finalized, sealed];
+  /** Why no node gives the block of the head at which an index is to begin. */
+  let lacked: { readonly height: number; readonly by: NodeTroubles } | undefined;
+  /** True where all who can be asked deny the block of a height. */
+  const isDenied = async (height: number, by: NodeTroubles, signal: AbortSignal): Promise<boolean> => {
+    const asked = dependencies.nodes.forHeight(height, BLOCK_CALL);
+    for (const node of asked) {
+      const block = node.getBlockByHeight(height, { signal, timeoutMs: BLOCK_TIMEOUT_MS });
+      const answer = await outcomeOf(block);
+      if (!(answer instanceof UpstreamError) || troubleOf(answer.kind) !== 'denied') return false;
+      by.failed(answer);
+    }
+    return asked.length > 0;
+  };
   return {
     finalized,
     sealed,
@@ -50,9 +71,27 @@ export function followHeads(dependencies: Dependencies) {
     /** A node was found to be of another chain: forgets what it told above this height of ours. */
     forget: (node: string, height: number | undefined): void =>
       both.forEach((each) => each.fall(node, height)),
-    /** The first finalized head, as soon as one is known. Expected errors: the signal's abort reason. */
-    firstHead: async (signal: AbortSignal): Promise<number> =>
-      finalized.height ?? unlessAborted<number>(signal, (resolve) => finalized.onRise(resolve)),
+    /**
+     * The first finalized head whose block is not denied: an index begins there for good, and a node may be wrong. After some
+     * seconds those that other nodes report count as well. Expected errors: the signal's abort reason.
+     */
+    firstHead: async (signal: AbortSignal): Promise<number> => {
+      const by = new NodeTroubles(dependencies);
+      try {
+        for (let round = 1; ; round += 1) {
+          const head = finalized.height ?? (await unlessAborted<number>(signal, finalized.onRise));
+          const lower = round > ROUNDS_FOR_HIGHEST ? [...finalized.heard().values()] : [];
+          for (const height of new Set([head, ...lower.sort((a, b) => b - a)]))
+            if (!(await isDenied(height, by, signal))) return height;
+          lacked = { height: head, by };
+          await sleep(dependencies.clock, POLL_MS, signal);
+        }
+      } finally {
+        lacked = undefined;
+      }
+    },
+    /** The head that `firstHead` waits for the block of, and why that does not come; `undefined` while it does not. */
+    lacked: () => lacked && { height: lacked.height, troubles: lacked.by.all() },
     /** Calls back when a node reports a head after none did for a while. Returns a function that unsubscribes. */
     onAnswerAgain: (callback: () => void): (() => void) => answering.add(callback),
   };
@@ -78,9 +117,11 @@ function followHead(
     readonly name: 'finalized' | 'sealed';
     /** A node reported the head, after none had for a while. */
     readonly onAnswerAgain: () => void;
+    /** The highest that this node can know of: of what it reports far above, it counts instead. */
+    readonly mostAt?: (node: string) => number | undefined;
   },
 ) {
-  const { clock, latestBlock, logger, metrics, name, nodes, onAnswerAgain } = parts;
+  const { clock, latestBlock, logger, metrics, mostAt, name, nodes, onAnswerAgain } = parts;
   const ways = { streamName: name, stream: STREAM, call: CALL, pauses: REOPEN_PAUSES } as const;
   const chooser = new NodeChooser({ ...parts, ...ways });
   const risen = new Listeners<number>();
@@ -95,8 +136,8 @@ function followHead(
   /** The node that reported this height first. */
   let reportedBy: string | undefined;
   let risenAtMs = -Infinity;
-  /** By node: the head far below ours that it reported, while none reports ours. Bounded by the nodes. */
-  const denials = new Map<string | undefined, number>();
+  /** What each node reported last, and when. Bounded by the nodes. */
+  const reports = new Map<string | undefined, { readonly height: number; readonly atMs: number }>();
   let answeredAtMs = -Infinity;
 
   const ageOf = (atMs: number): number | undefined =>
@@ -112,10 +153,24 @@ function followHead(
     pollPause.wake();
   };
 
-  /** A node reported that a block of this height is of this kind. False when that is no news. */
+  /** By node: what it reported of late. */
+  const heard = (): ReadonlyMap<string | undefined, number> => {
+    const sinceMs = clock.monotonic() - HEARD_WITHIN_MS;
+    const recent = [...reports].filter(([, { atMs }]) => atMs > sinceMs);
+    return new Map(recent.map(([node, { height }]) => [node, height]));
+  };
+
+  /** A node reported its head. Returns the height that counts. */
+  const report = (said: number, node: string): number => {
+    const most = mostAt?.(node) ?? said;
+    const height = said - most < DENIED.heights ? said : most;
+    reports.set(node, { height, atMs: clock.monotonic() });
+    if (head !== undefined && height < head) denied(head);
+    return height;
+  };
+
+  /** A block of this height is of this kind, as a node says. False when that is no news. */
   const rise = (height: number, node: string | undefined): boolean => {
-    if (head !== undefined && height < head) denied(head, height, node);
-    else denials.clear();
     if (height <= (head ?? -1)) return false;
     head = height;
     reportedBy = node;
@@ -127,20 +182,21 @@ function followHead(
   /** A node is of another chain: where it reported the head, heads above this height, which is of ours, are news from now on. */
   const fall = (node: string | undefined, height: number | undefined): void => {
     ids.clear();
+    reports.delete(node);
     if (stream !== undefined && stream.node.name === node) leave(stream);
     if (reportedBy !== node || head === undefined) return;
     head = height && Math.min(height, head);
     wake();
   };
 
-  const denied = (ours: number, height: number, node: string | undefined): void => {
-    const known = Math.max(height, latestBlock()?.height ?? 0);
-    if (known > ours - DENIED.heights) return;
-    denials.set(node, known);
-    if (clock.monotonic() - risenAtMs < DENIED.forMs || !denials.has(reportedBy)) return;
-    if (denials.size < Math.min(2, nodes.live().length)) return;
+  const denied = (ours: number): void => {
+    if (clock.monotonic() - risenAtMs < DENIED.forMs) return;
+    const heads = heard();
+    const highest = Math.max(latestBlock()?.height ?? 0, ...heads.values());
+    if (highest > ours - DENIED.heights || !heads.has(reportedBy)) return;
+    if (heads.size < Math.min(2, nodes.live().length)) return;
     logger.warn({ height: ours, node: reportedBy }, 'a head that nobody reports was false');
-    fall(reportedBy, Math.max(...denials.values()));
+    fall(reportedBy, highest);
   };
 
   const follow = async (signal: AbortSignal): Promise<void> => {
@@ -183,10 +239,10 @@ function followHead(
   };
 
   const take = (from: HeadStream, digest: BlockDigest): void => {
-    const { height } = digest;
     // It was on its way when the stream was left.
     if (stream !== from) return;
     answered(digest);
+    const height = report(digest.height, from.node.name);
     if (height <= from.height) return;
     if (from.height < 0) chooser.works(from);
     from.height = height;
@@ -220,8 +276,9 @@ function followHead(
     if (!nodes.live(CALL).includes(node)) return undefined;
     if (node.healthOf(CALL) !== 'healthy') nodes.succeeded(node, CALL);
     answered(header);
-    rise(header.height, node.name);
-    return header.height;
+    const height = report(header.height, node.name);
+    rise(height, node.name);
+    return height;
   };
 
   /** Leaves a stream that does not keep up with what polls have seen. */
@@ -268,6 +325,7 @@ function followHead(
     idAt: (height: number): Identifier | undefined => ids.get(height),
     /** Calls back each time the head rises. Returns a function that unsubscribes. */
     onRise: (callback: (height: number) => void): (() => void) => risen.add(callback),
+    heard,
     rise,
     fall,
     troubles,

@@ -76,6 +76,22 @@ it('of a method whose calls lose their connection each has one of its own, until
   expect(channels).toEqual([0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 10, 0]);
 });
 
+it('a call that the node has not seen, as its connection ended, is sent again at once, and that twice at most', async () => {
+  const unseen = { code: status.UNAVAILABLE, details: 'Stream refused by server' };
+  const seen = { ...unseen, details: '' };
+  const { clock, node, sent } = nodeOnChannel([unseen, unseen, seen, unseen, unseen, unseen]);
+  for (const [all, said] of [
+    [3, /UNAVAILABLE: $/],
+    [6, /refused by server/],
+  ] as const) {
+    const asked = expect(node.getBlockByHeight(7)).rejects.toThrow(said);
+    await clock.settle();
+    await asked;
+    expect(sent.length).toBe(all);
+    await clock.advance(1_000);
+  }
+});
+
 it.each(Object.entries(calls))('a node for history %s waits behind later live calls', async (_name, call) => {
   const { clock, node, sent } = nodeOnChannel();
   void call(node);

@@ -85,6 +85,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     sealedMovedAtMs: 0,
     identity: [] as NodeTrouble[],
     headTroubles: [] as NodeTrouble[],
+    lacked: undefined as { readonly height: number; readonly troubles: readonly NodeTrouble[] } | undefined,
     wrong: {} as { readonly [Part in keyof Wrong]?: Wrong[Part] | undefined },
     facts: {} as Partial<Facts>,
   };
@@ -127,11 +128,17 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     window: { target: () => state.head },
     listener: {
+      lacked: () => state.lacked,
       get finalized() {
         const { answered, head: height, headMovedAtMs, headTroubles } = state;
         const answeredAtMs = answered === true ? clock.monotonic() : answered;
         return {
-          ...{ height, troubles: () => headTroubles, advanceAgeMs: () => clock.monotonic() - headMovedAtMs },
+          ...{
+            height,
+            reportedBy: 'a:1',
+            troubles: () => headTroubles,
+            advanceAgeMs: () => clock.monotonic() - headMovedAtMs,
+          },
           answerAgeMs: () => (answeredAtMs === false ? undefined : clock.monotonic() - answeredAtMs),
         };
       },
@@ -479,6 +486,11 @@ describe('the head', () => {
       const message: unknown = expect.stringMatching(words);
       expect(await told(1_000)).toEqual([expect.stringMatching(/^starting: /), message]);
     }
+    const troubles = [trouble({ kind: 'denied', said: 'GetBlockByHeight at a:1: NOT_FOUND: none' })];
+    Object.assign(state, { wrong: {}, lacked: { height: 9_000, troubles } });
+    expect((await told(1_000))[1]).toMatch(
+      /^upstream_refusing: .*block 9000, which a:1 reports as the head: .*NOT_FOUND: none \(.*\); where that/,
+    );
   });
 
   it('that stands is a reason only where a limit says so, and is waited for below the first height of an empty store', async () => {

@@ -86,6 +86,36 @@ it('gives the first head as soon as there is one, and stops waiting when told', 
   await expect(listener.firstHead(world.stop.signal)).resolves.toBe(7);
 });
 
+it.each([
+  { names: ['astray', 'b'], after: 0 },
+  { names: ['astray'], after: 101 },
+])('gives no first head that no node has the block of: $names', async ({ names, after }) => {
+  const { world, listener } = await follows(100, 0, ...names);
+  const astray = world.node('astray');
+  astray.unknown.add(stream);
+  astray.polledHead = () => 9_000;
+  await world.clock.advance(4_000);
+  const first = listener.firstHead(world.stop.signal);
+  await world.clock.advance(3_000);
+  expect(listener.lacked()).toMatchObject({ height: 9_000, troubles: names.map(() => ({ kind: 'denied' })) });
+  if (after > 0) astray.polledHead = () => after;
+  if (after > 0) world.advance(after);
+  await world.clock.advance(10_000);
+  await expect(first).resolves.toBe(after || 100);
+  expect(listener.lacked()).toBeUndefined();
+});
+
+it('takes no head for sealed that is far above what its node calls finalized', async () => {
+  const world = new World('astray', 'b');
+  world.node('astray').unknown.add(stream);
+  const listener = world.listener(100, 90);
+  for (let height = 5_000; height < 5_010; height += 1) {
+    world.node('astray').advance(101, height);
+    await world.clock.advance(1_000);
+  }
+  expect([listener.finalized.height, listener.sealed.height]).toEqual([101, 101]);
+});
+
 it('opens a silent stream again within 10 s while the polled head moves', async () => {
   const { world, listener } = await follows(100, 0, 'a', 'b');
   world.node('a').silent = true;

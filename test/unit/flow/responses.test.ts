@@ -131,7 +131,7 @@ it.each<[string, (message: Uint8Array) => unknown, hex: string]>([
   ['too many parts', decodeTransactionResponse, '0a00'.repeat(100_001)],
   ['too many transactions in it', decodeCollectionResponse, field(1, `1220${id}`.repeat(100_001))],
   ['blocks of too many chunks together', decodeIndexedBlocksResponse, block.repeat(11)],
-  ['too many chunks', decodeExecutionDataResponse, field(2, '1200'.repeat(10_001))],
+  ['too many chunks', decodeExecutionDataResponse, field(2, '1200'.repeat(100_001))],
   ['too many transactions over all chunks', decodeExecutionDataResponse, field(2, chunkOf(60_000).repeat(2))],
 ])('are refused with %s', (_, decode, hex) => {
   expect(() => decode(Buffer.from(hex, 'hex'))).toThrow(WireError);
