@@ -1289,7 +1289,7 @@ export interface operations {
       };
       header?: never;
       path: {
-        /** @description An id, or a height. */
+        /** @description An id, height, final or sealed. */
         block: string;
       };
       cookie?: never;

@@ -55,6 +55,7 @@ it.each([
   ['/v1/blocks/106/collections', 'no-cache'],
   // Another block at another time.
   ['/v1/blocks?height=final', 'no-cache'],
+  ['/v1/blocks/sealed/collections', 'no-cache'],
   ['/v1/blocks?start_height=100&end_height=sealed', 'no-cache'],
   ['/v1/network/parameters', 'no-cache'],
   ['/v1/node_version_info', 'no-cache'],
