@@ -1,4 +1,4 @@
-import { decodeBlock, parseIdentifier } from '../../flow/index.js';
+import { parseIdentifier, timeOfBlock } from '../../flow/index.js';
 import { every, quoted, type Clock } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
@@ -100,7 +100,7 @@ function heightDocument({ stored, isSealed, isProven }: HeightEvent): T.Describe
     height: block.height,
     block_id: block.id,
     parent_id: block.parentId,
-    timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
+    timestamp: rfc3339(timeOfBlock(block.encoded)),
     collections: countCollections(stored),
     sealed: isSealed,
     proven: isProven,

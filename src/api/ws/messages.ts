@@ -1,6 +1,6 @@
 import { jsonIn, quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
-import { decodeBlock } from '../../flow/index.js';
+import { timeOfBlock } from '../../flow/index.js';
 import { heightEventOf, type FeedEvent, type Following, type StartPoint } from '../feed/following.js';
 import { A_HEIGHT, parseBlockKey, parseHeight } from '../view/queryParameters.js';
 import { restBlock, rfc3339 } from '../json.js';
@@ -144,6 +144,6 @@ function blockPayload(event: FeedEvent, until: Following['until']): unknown {
 function digestPayload(event: FeedEvent): unknown {
   const { stored, isProven } = heightEventOf(event);
   const { id, height, encoded } = stored.block;
-  const { timestamp } = decodeBlock(encoded);
-  return { block_id: id, height: String(height), timestamp: rfc3339(timestamp), proven: isProven };
+  const timestamp = rfc3339(timeOfBlock(encoded));
+  return { block_id: id, height: String(height), timestamp, proven: isProven };
 }
