@@ -1289,7 +1289,7 @@ export interface operations {
       };
       header?: never;
       path: {
-        /** @description An id, or a height. */
+        /** @description An id, height, final or sealed. */
         block: string;
       };
       cookie?: never;
@@ -2113,7 +2113,7 @@ export interface operations {
         wait?: 'true' | 'false';
         /** @description proven: only blocks that certificates of the consensus nodes prove final; heads and ranges end there, and a stream waits for them. */
         finality?: 'reported' | 'proven';
-        /** @description The id of the last event received, for clients that cannot send the header, as a new EventSource. It takes precedence over from. */
+        /** @description The id of the last event received, for clients that cannot send the header, as a new EventSource. It takes precedence over from, and lastEventId, which polyfills add, over it. */
         last_event_id?: string;
       };
       header?: {

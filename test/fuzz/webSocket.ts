@@ -76,7 +76,9 @@ function request(choices: Choices): unknown {
   return {
     action: choices.once(2) ? 'subscribe' : choices.of(['unsubscribe', 'list_subscriptions', value(choices)]),
     ...(!choices.once(3) && { subscription_id: choices.of(['a', 'a', 'b', 'c', value(choices)]) }),
-    ...(!choices.once(8) && { topic: choices.of(['blocks', 'block_digests', 'events', value(choices)]) }),
+    ...(!choices.once(8) && {
+      topic: choices.of(['blocks', 'block_headers', 'block_digests', 'events', value(choices)]),
+    }),
     ...(!choices.once(8) && { arguments: choices.once(8) ? value(choices) : args(choices) }),
   };
 }

@@ -1,4 +1,4 @@
-import { decodeBlock, transactionAt, VerificationMemory } from '../../flow/index.js';
+import { timeOfBlock, transactionAt, VerificationMemory } from '../../flow/index.js';
 import { verifiedBlock } from '../../storage/index.js';
 import type { BlockEntry, HeightRange, IndexReader, WholeBlock } from '../../storage/index.js';
 import * as T from '../Schema.js';
@@ -121,7 +121,7 @@ export function exportedLines(
   { block, collections }: BlockEntry,
   { wanted, scripts = true }: WantedLines = {},
 ): string[] {
-  const timestamp = rfc3339(decodeBlock(block.encoded).timestamp);
+  const timestamp = rfc3339(timeOfBlock(block.encoded));
   const counts = collections.map(({ id, ranges }) => ({
     collection_id: id,
     transaction_count: ranges.length / 2,

@@ -7,7 +7,7 @@ import type { IndexView } from '../view/IndexView.js';
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
 export const followerKinds = [
   ...(['blocks', 'headers', 'digests', 'indexed_heights', 'indexed_blocks', 'events'] as const),
-  ...(['ws_blocks', 'ws_digests'] as const),
+  ...(['ws_blocks', 'ws_headers', 'ws_digests'] as const),
 ] as const;
 type FollowerKind = (typeof followerKinds)[number];
 

@@ -49,7 +49,7 @@ export function responseWriter(hold: HoldBytes) {
   };
   return async (
     response: HttpResponse,
-    { headers, raw: { socket } }: FastifyRequest,
+    { headers, method, raw: { socket } }: FastifyRequest,
     reply: FastifyReply,
     isPrivate: boolean,
   ): Promise<string | Buffer | undefined> => {
@@ -62,6 +62,7 @@ export function responseWriter(hold: HoldBytes) {
         reply.getHeader('vary'),
       ),
       'cache-control': isPrivate ? privately(control) : control,
+      'accept-ranges': 'bytes',
     });
     const text = contentType === undefined ? JSON.stringify(body) : String(body);
     const tag = kept && hash('sha256', text, 'base64url').slice(0, TAG_CHARACTERS);
@@ -70,20 +71,41 @@ export function responseWriter(hold: HoldBytes) {
       reply.code(304).header('etag', etag).send();
       return undefined;
     }
+    // Of other bytes than these, the caller wants all.
+    const isSame = (headers['if-range'] ?? `"${tag}"`) === `"${tag}"`;
+    const part =
+      method === 'GET' && status === 200 && isSame ? partOf(text, headers.range, reply) : undefined;
     let release = hold(text.length);
-    const compressed = await compress(text, headers['accept-encoding']);
+    const compressed = part === undefined ? await compress(text, headers['accept-encoding']) : undefined;
     if (compressed !== undefined) {
       release?.();
       release = hold(compressed.length);
     }
     if (release !== undefined) reply.raw.once('close', release);
     if (socket.destroyed) release?.();
-    reply.code(status).header('content-type', contentType ?? JSON_TYPE);
+    reply.code(part === undefined ? status : 206).header('content-type', contentType ?? JSON_TYPE);
     if (tag !== undefined) reply.header('etag', `"${tag}${compressed === undefined ? '' : GZIP_SUFFIX}"`);
-    if (compressed === undefined) return text;
+    if (compressed === undefined) return part ?? text;
     reply.header('content-encoding', 'gzip');
     return compressed;
   };
+}
+
+/**
+ * The bytes that `Range` asks for, told in `Content-Range`. `undefined`: all, as for several ranges, or in other units. Expected
+ * errors: ApiError (416, there are none).
+ */
+function partOf(text: string, range: string | undefined, reply: FastifyReply): Buffer | undefined {
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
+  if (first + last === '') return undefined;
+  const all = Buffer.from(text);
+  const from = first === '' ? Math.max(0, all.length - Number(last)) : Number(first);
+  const to = first === '' || last === '' ? all.length : Number(last) + 1;
+  const part = all.subarray(from, to);
+  const told = part.length === 0 ? '*' : `${from}-${from + part.length - 1}`;
+  reply.header('content-range', `bytes ${told}/${all.length}`);
+  if (part.length === 0) throw new ApiError(416, 'invalid_argument', `the response has ${all.length} bytes`);
+  return part;
 }
 
 /** True when the caller names gzip, or `*`, with a weight above 0. */

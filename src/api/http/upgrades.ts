@@ -34,8 +34,9 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
       return;
     }
     const isWebSocket = request.headers.upgrade?.toLowerCase() === 'websocket';
-    if (isWebSocket && (request.url ?? '').replace(/\/?(?:\?.*)?$/s, '') === route.path)
-      upgrades.emit('upgrade', request, socket, head);
+    // As for other paths: a base address may end with a slash.
+    const path = (request.url ?? '').replace(/\/*(?:\?.*)?$/s, '').replaceAll(/\/+/g, '/');
+    if (isWebSocket && path === route.path) upgrades.emit('upgrade', request, socket, head);
     else serveWithoutUpgrade(app.server, request, socket, head);
   });
   app.register(websocket, {

@@ -106,7 +106,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
         finality,
         inQuery(
           'last_event_id',
-          'The id of the last event received, for clients that cannot send the header, as a new EventSource. It takes precedence over from.',
+          'The id of the last event received, for clients that cannot send the header, as a new EventSource. It takes precedence over from, and lastEventId, which polyfills add, over it.',
         ),
         { ...inQuery('Last-Event-ID', 'The same. It takes precedence over last_event_id.'), in: 'header' },
       ],

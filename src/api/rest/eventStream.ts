@@ -1,4 +1,4 @@
-import { decodeBlock, parseIdentifier } from '../../flow/index.js';
+import { parseIdentifier, timeOfBlock } from '../../flow/index.js';
 import { every, quoted, type Clock } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
@@ -64,9 +64,11 @@ export async function eventStream(
   return { contentType: 'text/event-stream; charset=UTF-8', preamble: `retry: ${RETRY_MS}\n`, stream };
 }
 
-/** `Last-Event-ID` before `last_event_id` and `from`: a returning client sends both. Expected errors: ApiError (invalid_argument). */
+/** What a returning client adds by itself, before what its address says. Expected errors: ApiError (invalid_argument). */
 function startOf({ query, headers }: HttpRequest): StartPoint {
-  const last = String(headers['last-event-id'] ?? '') || single(query, 'last_event_id');
+  // Polyfills have no header across origins: by default they name it like this.
+  const returning = String(headers['last-event-id'] ?? '') || single(query, 'lastEventId');
+  const last = returning || single(query, 'last_event_id');
   if (last !== '') return { lastSeen: seenOf(last) };
   const height = heightIn(query, 'from');
   return height === undefined ? 'next' : { height };
@@ -100,7 +102,7 @@ function heightDocument({ stored, isSealed, isProven }: HeightEvent): T.Describe
     height: block.height,
     block_id: block.id,
     parent_id: block.parentId,
-    timestamp: rfc3339(decodeBlock(block.encoded).timestamp),
+    timestamp: rfc3339(timeOfBlock(block.encoded)),
     collections: countCollections(stored),
     sealed: isSealed,
     proven: isProven,

@@ -107,18 +107,19 @@ export function flowRoutes(
       operation: 'getBlockCollections',
       summary:
         'All collections of a block with the ids of their transactions. Not in the REST interface of Flow.',
-      parameters: [inPath('block', 'An id, or a height.'), finality, expand(TRANSACTIONS), select],
+      parameters: [
+        inPath('block', 'An id, height, final or sealed.'),
+        finality,
+        expand(TRANSACTIONS),
+        select,
+      ],
       response: blockCollectionsSchema,
       errors: ['invalid_argument', ...idErrors, 'below_first_indexed', 'hole'],
       kind: 'bulk',
       handle: async ({ params, query }) => {
         const view = now(query);
-        const key = parse.parseBlockKey(params['block'] ?? '');
-        const expanded = parse.parseExpand(query, [TRANSACTIONS]);
-        const { block } = await view.block(key);
-        const collections = await view.collectionsOf(block);
-        const isForever = typeof key === 'string' || view.isSealed(key);
-        const isExpanded = expanded.has(TRANSACTIONS);
+        const isExpanded = parse.parseExpand(query, [TRANSACTIONS]).has(TRANSACTIONS);
+        const { block, collections, isForever } = await collectionsOf(params['block'] ?? '', view);
         return kept(restBlockCollections(block.id, block.height, collections, isExpanded), query, isForever);
       },
     },
@@ -154,11 +155,7 @@ export function flowRoutes(
         const view = now(query);
         const requested = parse.parseBlockOf(query);
         parse.parseExpand(query, [], [RESULT]);
-        const key = typeof requested === 'object' ? requested.id : view.heightOf(requested);
-        const { block } = await view.block(key);
-        const collections = await view.collectionsOf(block);
-        const isForever =
-          typeof requested === 'object' || (typeof requested === 'number' && view.isSealed(requested));
+        const { collections, isForever } = await collectionsOf(requested, view);
         return kept(restTransactions(collections), query, isForever);
       },
     },
@@ -213,6 +210,14 @@ export function flowRoutes(
       },
     },
   ];
+}
+
+/** `isForever`: the block of this name stays the same. */
+async function collectionsOf(named: string, view: IndexView) {
+  const { block } = await view.blockNamed(named);
+  const collections = await view.collectionsOf(block);
+  const isSettled = parse.parseHeight(named) === undefined || view.isSealed(block.height);
+  return { block, collections, isForever: isSettled && parse.headTerm(named) === undefined };
 }
 
 /** `mayBeForever`: false where the same request will be about other blocks. */

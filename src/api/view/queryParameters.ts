@@ -81,11 +81,8 @@ export function parseBlockKey(text: string): Identifier | number {
   throw new ApiError(400, 'malformed_id', message);
 }
 
-/**
- * The one block named by `block_id` or `block_height`; by default the newest sealed one. Expected errors: ApiError
- * (400).
- */
-export function parseBlockOf(query: Query): { readonly id: Identifier } | HeightTerm {
+/** The name of the one block in `block_id` or `block_height`; by default the newest sealed one. Expected errors: ApiError (400). */
+export function parseBlockOf(query: Query): string {
   const ids = list(query['block_id']);
   const heights = list(query['block_height']);
   if (ids.length + heights.length > 1) {
@@ -94,8 +91,8 @@ export function parseBlockOf(query: Query): { readonly id: Identifier } | Height
     );
   }
   const [[id], [height]] = [ids, heights];
-  if (id !== undefined) return { id: parseId(id) };
-  return height === undefined ? 'sealed' : heightTerm('block_height', height);
+  if (id !== undefined) return parseId(id);
+  return height === undefined ? 'sealed' : String(heightTerm('block_height', height));
 }
 
 /**

@@ -1,9 +1,9 @@
 import { jsonIn, quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
-import { decodeBlock } from '../../flow/index.js';
+import { timeOfBlock } from '../../flow/index.js';
 import { heightEventOf, type FeedEvent, type Following, type StartPoint } from '../feed/following.js';
 import { A_HEIGHT, parseBlockKey, parseHeight } from '../view/queryParameters.js';
-import { restBlock, rfc3339 } from '../json.js';
+import { blockBody, restBlock, rfc3339 } from '../json.js';
 
 /** The longest subscription id that a client may choose, as on access nodes. */
 const MAX_ID_LENGTH = 20;
@@ -85,6 +85,7 @@ export interface BlockTopic {
 
 export const blockTopics: ReadonlyMap<string, BlockTopic> = new Map<string, BlockTopic>([
   ['blocks', { kind: 'ws_blocks', payload: blockPayload }],
+  ['block_headers', { kind: 'ws_headers', payload: headerPayload }],
   ['block_digests', { kind: 'ws_digests', payload: digestPayload }],
 ]);
 
@@ -141,9 +142,14 @@ function blockPayload(event: FeedEvent, until: Following['until']): unknown {
   return restBlock(encoded, until === 'sealed' ? height : undefined, { payload: true, proven: isProven });
 }
 
+function headerPayload(event: FeedEvent): unknown {
+  const { stored, isProven } = heightEventOf(event);
+  return { ...blockBody(stored.block.encoded).header, proven: isProven };
+}
+
 function digestPayload(event: FeedEvent): unknown {
   const { stored, isProven } = heightEventOf(event);
   const { id, height, encoded } = stored.block;
-  const { timestamp } = decodeBlock(encoded);
-  return { block_id: id, height: String(height), timestamp: rfc3339(timestamp), proven: isProven };
+  const timestamp = rfc3339(timeOfBlock(encoded));
+  return { block_id: id, height: String(height), timestamp, proven: isProven };
 }

@@ -64,6 +64,6 @@ function unreachable(why: string): ApiError {
   return new ApiError(
     503,
     'upstream_unreachable',
-    `this topic is forwarded, but the access node (api.forwardRest) cannot be reached now${why}; the topics blocks and block_digests are still served`,
+    `this topic is forwarded, but the access node (api.forwardRest) cannot be reached now${why}; the topics of blocks are still served`,
   );
 }

@@ -35,7 +35,6 @@ const MAX_LISTED_CHARACTERS = 16 * 1024;
 /** Forwarded topics are counted by these names, and all others by one. */
 const nodeTopics: ReadonlySet<string> = new Set([
   ...['events', 'account_statuses', 'transaction_statuses', 'send_and_get_transaction_statuses'],
-  'block_headers',
 ]);
 
 interface Subscription {
@@ -54,7 +53,7 @@ interface Served {
   readonly restNode: RestNode | undefined;
 }
 
-/** Flow's WebSocket API: blocks and their digests from the index, all other topics from a node, if one is configured. */
+/** Flow's WebSocket API: blocks, their headers and digests from the index, all other topics from a node, if one is configured. */
 export function webSocketApi(served: Served & { readonly metrics: ForwardMetrics }): WebSocketRoute {
   const { restNode } = served;
   const parts = { ...served, counter: forwardCounter('rest', served) };

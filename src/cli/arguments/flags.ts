@@ -103,6 +103,9 @@ export const DEFAULT_PARTITION = 100_000;
 export const exportFlags = {
   from: height('First height.', 'the first that is indexed; with --resume, that of the file'),
   to: height('Last height.', 'the latest that is indexed; with --follow, none'),
+  finality: setting(choice(['reported', 'proven']), 'reported', {
+    doc: 'proven: only heights that are proven final. Needs a running daemon.',
+  }),
   output: output(
     'File to write to; a directory with --partition, --compress, another format, or some of the rows or columns.',
     localPath('file or directory', 'file or directory'),

@@ -18,7 +18,7 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
   const { signal } = terminal;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const loaded = await configOf(invocation, terminal);
-  const source = await openExportSource(loaded, flags.follow, { signal, progress });
+  const source = await openExportSource(loaded, flags, { signal, progress });
   let isWaiting = flags.follow;
   const mayEnd = (): boolean => isWaiting;
   const range = () => source.range().finally(() => (isWaiting &&= signal.aborted));

@@ -1,7 +1,8 @@
+import { stat } from 'node:fs/promises';
 import { checkLookupKey, proofDocument, type LookupKind, type ProofDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { checkDocument } from '../../proof/index.js';
-import { OperatorError } from '../../runtime/index.js';
+import { named, OperatorError } from '../../runtime/index.js';
 import type { proveFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { checked, documentFrom } from '../client/documentFrom.js';
@@ -18,6 +19,10 @@ export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   if (key === undefined) throw wrongUse('Say what to prove: flow-collection-indexer prove <height|id>.');
   checked(() => checkLookupKey('block', key));
   const { output, to } = invocation.flags;
+  // What is wrong with the place otherwise, writing there says.
+  const about = output === null ? undefined : await stat(output).catch(() => undefined);
+  if (output !== null && about?.isFile() === true && about.size > 0)
+    throw wrongUse(`The file ${named(output)} is not empty. Choose another one, or remove it first.`);
   const loaded = await configOf(invocation, terminal);
   const document = `${JSON.stringify(await documentOf(loaded, key, String(to ?? '')))}\n`;
   const verdict = checkDocument(document, undefined, await verifierFor(document));

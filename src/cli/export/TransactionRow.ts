@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { asBuffer, decodeBlock, decodeTransaction, NO_TIME, transactionAt } from '../../flow/index.js';
+import { asBuffer, decodeTransaction, NO_TIME, timeOfBlock, transactionAt } from '../../flow/index.js';
 import type { Timestamp, Transaction, VerifiedCollection } from '../../flow/index.js';
 import type { BlockEntry } from '../../storage/index.js';
 
@@ -20,7 +20,7 @@ export interface CollectionRow {
 export function blockRow(entry: BlockEntry): BlockRow {
   const rows: CollectionRow[] = [];
   const transactions = transactionsIn(entry);
-  const row = { ...entry, time: timeOf(decodeBlock(entry.block.encoded).timestamp), rows, transactions };
+  const row = { ...entry, time: timeOf(timeOfBlock(entry.block.encoded)), rows, transactions };
   for (const [index, verified] of entry.collections.entries())
     rows.push({ of: row, index, transactions: verified.ranges.length / 2, verified });
   return row;

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { MAX_PAGE_HEIGHTS, PAGE_BYTES, type StoredLine } from '../../api/index.js';
+import { MAX_PAGE_HEIGHTS, PAGE_BYTES, type StatusDocument, type StoredLine } from '../../api/index.js';
 import { placeOfStore } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { decodeBlockMessage, VerificationMemory, WireError } from '../../flow/index.js';
@@ -25,6 +25,8 @@ const MAX_MISSES = 6;
 const BUSY_MS = 1_000;
 const READ_HEIGHTS = 16;
 
+type Readable = Pick<StatusDocument, 'firstIndexed' | 'latestIndexed' | 'coverage' | 'healing'>;
+
 /** A source of blocks. Every source gives the same ones. */
 export interface ExportSource {
   readonly name: string;
@@ -46,18 +48,19 @@ export interface ExportParts {
 }
 
 /**
- * Opens the configured daemon, else its store. `follow` waits for heights that are not indexed yet, and for a daemon that does not
- * answer. Expected errors, also of the source: OperatorError (`no_daemon`, `not_found`, `storage`); the signal's abort reason.
+ * Opens the configured daemon, else its store, which does not know what is proven. `follow` waits for heights that are not there
+ * yet, and for a daemon that does not answer. Expected errors, also of the source: OperatorError (`no_daemon`, `not_found`,
+ * `storage`); the signal's abort reason.
  */
 export async function openExportSource(
   loaded: LoadedConfig,
-  follow: boolean,
+  { finality, follow }: Pick<ExportFlags, 'finality' | 'follow'>,
   { progress, signal }: Pick<ExportParts, 'progress' | 'signal'>,
 ): Promise<ExportSource> {
   const status = () => daemonStatus(loaded, { needs: ['chainId', 'coverage', 'healing'] });
   const found = await status();
   if (found === undefined) {
-    if (follow || namesDaemonAddress(loaded)) throw await noDaemon(loaded);
+    if (follow || finality === 'proven' || namesDaemonAddress(loaded)) throw await noDaemon(loaded);
     return storeSource(loaded, signal);
   }
   /** Once it does not answer, another may: after a restart it listens elsewhere. */
@@ -68,24 +71,34 @@ export async function openExportSource(
     progress.waits(error === undefined ? 'The daemon does not answer' : undefined);
     await sleep(systemClock, LOOK_AGAIN_MS, signal);
   };
+  const ask = ({ from, to }: HeightRange, how: { readonly isKnown?: boolean; readonly isLarge?: boolean }) =>
+    askDaemon(loaded, `/export?from=${from}&to=${to}&form=stored&finality=${finality}`, { ...how, signal });
+  const readable = async (now?: Readable): Promise<Readable | undefined> => {
+    if (finality === 'reported') return now ?? status();
+    // The refusal of a height above all others names those that are proven.
+    const answer = await ask({ from: ENDLESS, to: ENDLESS }, {});
+    if (answer?.status !== 404) return undefined;
+    return { firstIndexed: null, coverage: [], healing: [], ...Object(bodyOf(answer)) } as Readable;
+  };
   return {
     name: 'the running daemon',
     chainId: found.chainId,
     range: async () => {
-      for (let told: typeof found | undefined = found; ; told = await status()) {
+      // Where nothing is proven yet, the first height that will be is not known.
+      const waits = follow && finality === 'reported';
+      for (let told = await readable(found); ; told = await readable()) {
         const { firstIndexed: first = null, latestIndexed = null } = told ?? {};
-        if (told !== undefined && first !== null && (follow || latestIndexed !== null)) {
+        if (told !== undefined && first !== null && (waits || latestIndexed !== null)) {
           // Heights that heal are there soon: their pages are waited for.
           const ranges = joined([...told.coverage, ...told.healing]);
           return { first, latest: latestIndexed ?? first - 1, ranges };
         }
-        await lookAgain(told && nothingIndexed());
+        await lookAgain(told && nothingThere(finality));
       }
     },
-    page: async ({ from, to }) => {
-      const path = `/export?from=${from}&to=${to}&form=stored`;
+    page: async (heights) => {
       for (;;) {
-        const answer = await askDaemon(loaded, path, { isKnown: misses === 0, isLarge: true, signal });
+        const answer = await ask(heights, { isKnown: misses === 0, isLarge: true });
         if (signal.aborted) throw abortReason(signal);
         if (answer === undefined) {
           await lookAgain();
@@ -133,7 +146,7 @@ async function storeSource(loaded: LoadedConfig, signal: AbortSignal): Promise<E
     range: () => {
       const ranges = store.coverage();
       const [lowest] = ranges;
-      if (lowest === undefined) return Promise.reject(nothingIndexed());
+      if (lowest === undefined) return Promise.reject(nothingThere('reported'));
       return Promise.resolve({ first: lowest.from, latest: store.latestIndexedHeight(), ranges });
     },
     page: async ({ from, to }) => {
@@ -157,8 +170,11 @@ async function storeSource(loaded: LoadedConfig, signal: AbortSignal): Promise<E
   };
 }
 
-function nothingIndexed(): OperatorError {
-  return new OperatorError('not_found', 'Nothing is indexed yet: there is nothing to export.');
+/** What the heights are that can be exported. */
+const words = { reported: 'indexed', proven: 'proven' } as const;
+
+function nothingThere(finality: ExportFlags['finality']): OperatorError {
+  return new OperatorError('not_found', `Nothing is ${words[finality]} yet: there is nothing to export.`);
 }
 
 /**
@@ -196,27 +212,28 @@ export async function* pagesOf(
 /** The heights to export; `held`: those of the files that are needed. Expected errors: of the source; OperatorError `not_found`. */
 export async function exportRange(
   source: ExportSource,
-  asked: Pick<ExportFlags, 'from' | 'to' | 'follow'>,
+  asked: Pick<ExportFlags, 'from' | 'to' | 'finality' | 'follow'>,
   held?: HeightRange,
 ): Promise<HeightRange> {
   const { first, latest, ranges } = await source.range();
   const from = held?.from ?? asked.from ?? first;
   const to = asked.to ?? (asked.follow ? ENDLESS : latest);
   const lowest = Math.min(from, to);
+  const word = words[asked.finality];
   const highest = Math.max(held?.to ?? from, to);
   const outside =
     lowest < (ranges[0]?.from ?? first)
-      ? `Height ${lowest} is below the first indexed height.`
+      ? `Height ${lowest} is below the first ${word} height.`
       : asked.follow || highest <= latest
         ? undefined
         : held !== undefined && held.to > latest
           ? `The export has height ${held.to}, which the index does not have (again): it is of another chain, or was rewound. Begin a new export, take back what differs (docs/export.md), or wait for that height with --follow.`
-          : `Height ${highest} is not yet indexed: lower ${from > latest ? '--from' : '--to'}, or wait for it with --follow.`;
-  const indexed = `The indexed heights are ${rangesInWords(ranges)}`;
-  if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${indexed}.`);
+          : `Height ${highest} is not yet ${word}: lower ${from > latest ? '--from' : '--to'}, or wait for it with --follow.`;
+  const there = `The ${word} heights are ${rangesInWords(ranges)}`;
+  if (outside !== undefined) throw new OperatorError('not_found', `${outside} ${there}.`);
   const holes = without([{ from, to: Math.min(to, latest) }], ranges);
   if (holes.length === 0) return { from, to };
-  const message = `Between --from and --to, nothing is indexed at ${rangesInWords(holes)}. ${indexed}: choose heights of one range, or fill in the hole first.`;
+  const message = `Between --from and --to, nothing is ${word} at ${rangesInWords(holes)}. ${there}: choose heights of one range, or fill in the hole first.`;
   throw new OperatorError('not_found', message);
 }
 

@@ -33,6 +33,12 @@ export function decodeBlock(encoded: Uint8Array, mostFields = encoded.length): B
   };
 }
 
+/** The time of a block alone, as `decodeBlock` gives it. Expected errors: `WireError`. */
+export function timeOfBlock(encoded: Uint8Array): Timestamp | undefined {
+  const time = new RequestFields(encoded).message(4);
+  return time && timestampOf(time);
+}
+
 function timestampOf(time: RequestFields): Timestamp {
   const seconds = BigInt.asIntN(64, time.number(1));
   const nanos = time.uint32(2) | 0;

@@ -91,6 +91,7 @@ it('/v1/blocks by height has no sealed block above those that it has, and none w
   expect(above).toMatchObject({ status: 404, body: { reason: 'not_yet_indexed', latestIndexed: 150 } });
   const below = await get(`/v1/blocks/${firstBlock!.block.id}?finality=proven`);
   expect(below).toMatchObject({ status: 404, body: { reason: 'unknown_id' } });
+  expect((await get('/v1/blocks/latest/collections?finality=proven')).body).toMatchObject({ height: '150' });
   expect((await get('/v1/blocks?height=150&finality=maybe')).status).toBe(400);
   for (const [at, status] of [[0, 404] as const, [2, 200] as const, [52, 404] as const]) {
     const { block, collections } = chain[at]!;

@@ -55,6 +55,7 @@ it.each([
   ['/v1/blocks/106/collections', 'no-cache'],
   // Another block at another time.
   ['/v1/blocks?height=final', 'no-cache'],
+  ['/v1/blocks/sealed/collections', 'no-cache'],
   ['/v1/blocks?start_height=100&end_height=sealed', 'no-cache'],
   ['/v1/network/parameters', 'no-cache'],
   ['/v1/node_version_info', 'no-cache'],
@@ -181,6 +182,26 @@ it('tags spare a caller the answer that it holds, and only that one', async () =
 });
 
 const path = `/v1/collections/${large}?expand=transactions`;
+
+it('a part goes to who asks for a range, uncompressed; of several ranges, and of other bytes, all is sent', async () => {
+  const all = (await exact(served.url + path, {})).body;
+  const asked = async (range: string, more: Record<string, string> = { 'accept-encoding': 'gzip' }) => {
+    const { body, response } = await exact(served.url + path, { range, ...more });
+    return [response.statusCode, response.headers['content-range'], body.toString()];
+  };
+  const part = (from: number, to: number) => [
+    206,
+    `bytes ${from}-${to - 1}/${all.length}`,
+    all.toString('utf8', from, to),
+  ];
+  expect(await asked('bytes=10-19')).toEqual(part(10, 20));
+  expect(await asked('bytes=10-99999999')).toEqual(part(10, all.length));
+  expect(await asked('bytes=-10')).toEqual(part(all.length - 10, all.length));
+  expect((await asked('bytes=99999999-')).slice(0, 2)).toEqual([416, `bytes */${all.length}`]);
+  const whole = [200, undefined, all.toString()];
+  expect(await asked('bytes=0-1,3-4', {})).toEqual(whole);
+  expect(await asked('bytes=10-', { 'if-range': '"other"' })).toEqual(whole);
+});
 
 it.each(['gzip', 'GZIP', 'br, gzip;q=0.5', '*', 'deflate;q=1, *;q=0.1'])(
   'compression is there for who accepts %s',

@@ -68,6 +68,11 @@ it.each([99, -1])('can tell to forget everything above %i', async (height) => {
   const page = `${served.url}/events?from=100&last_event_id=${idAt(117)}`;
   expect(await (await EventReader.open(page)).first(1)).toMatchObject([{ id, event: 'rewind' }]);
   expect((await EventReader.open(page, { 'last-event-id': 'x' })).status).toBe(400);
+  // As polyfills add it.
+  const added = await EventReader.open(
+    `${served.url}/events?from=100&last_event_id=x&lastEventId=${idAt(117)}`,
+  );
+  expect(await added.first(1)).toMatchObject([{ id, event: 'rewind' }]);
 });
 
 it('ends where the caller ends its side, as one does who has left, and answers HEAD with its headers alone', async () => {

@@ -49,7 +49,7 @@ const answered: Readonly<Record<string, readonly string[]>> = {
   '/v1/blocks/{id}/payload': [`/v1/blocks/${blockId}/payload`],
   '/v1/blocks/{block}/collections': [
     ...[`/v1/blocks/${blockId}/collections`, '/v1/blocks/101/collections'],
-    '/v1/blocks/100/collections?expand=transactions',
+    ...['/v1/blocks/100/collections?expand=transactions', '/v1/blocks/sealed/collections'],
   ],
   '/v1/collections/{id}': [
     `/v1/collections/${collectionId}`,
@@ -145,7 +145,7 @@ const refused: Readonly<Record<string, readonly Refused[]>> = {
   '/v1/blocks/{block}/collections': [
     [`/v1/blocks/100/collections?${select}`, 400, 'invalid_argument', /at most 50 fields/],
     ['/v1/blocks/12345678901234567/collections', 400, 'malformed_id', /a height or a block ID of 64 hex/],
-    ['/v1/blocks/final/collections', 400, 'malformed_id', /got "final"/],
+    ['/v1/blocks/newest/collections', 400, 'malformed_id', /got "newest"/],
     [`/v1/blocks/${unknown}/collections`, 404, 'unknown_id', noSuch('block')],
     ['/v1/blocks/160/collections', 404, 'not_yet_indexed', above],
     ['/v1/blocks/99/collections', 404, 'below_first_indexed', below],

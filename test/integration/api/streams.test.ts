@@ -177,7 +177,7 @@ const kinds: readonly Kind[] = [
       ...{ below: '404 below_first_indexed', above: '404 not_yet_indexed' },
     },
   },
-  ...['blocks', 'block_digests'].map((topic): Kind => ({
+  ...['blocks', 'block_headers', 'block_digests'].map((topic): Kind => ({
     name: `the topic ${topic} over WebSocket`,
     can: ['sealed'],
     serve: () => overHttp(followTopic(topic)),

@@ -33,13 +33,16 @@ it('the topic blocks gives what /v1/blocks does, with the status that was subscr
   const [answer, first, ...blocks] = await client.first(7);
   expect(answer).toEqual({ subscription_id: 'mine', action: 'subscribe' });
   const { body } = await served.get('/v1/blocks?height=118&expand=payload');
-  const [block] = body as readonly [object];
+  const [block] = body as readonly [{ readonly header: object }];
   expect(blocks[3]).toEqual({ subscription_id: 'mine', topic: 'blocks', payload: block });
+  client.subscribe('h', 'block_headers', startingAt(118));
+  const headers = (await client.first(10)).slice(8);
+  expect(headers[0]).toMatchObject({ topic: 'block_headers', payload: { ...block.header, proven: false } });
   expect(first!.payload).toMatchObject({ block_status: 'BLOCK_FINALIZED' });
   client.subscribe('a', 'blocks', { ...finalized, start_block_id: idAt(118) });
-  expect(heightsOf((await client.first(10)).slice(8))).toEqual([118, 119]);
+  expect(heightsOf((await client.first(13)).slice(11))).toEqual([118, 119]);
   client.subscribe('s', 'blocks', { block_status: 'sealed' });
-  const [, sealed] = (await client.first(12)).slice(10);
+  const [, sealed] = (await client.first(15)).slice(13);
   expect(sealed!.payload).toMatchObject({ header: { height: '115' }, block_status: 'BLOCK_SEALED' });
 });
 
@@ -55,7 +58,8 @@ it('the topic blocks may be subscribed to again, on the connection on which it e
 });
 
 it('the topic block_digests gives id, height and time, and takes what the transport of @onflow/sdk resumes with', async () => {
-  const client = await WsClient.open(served.url);
+  // A base address may end with a slash.
+  const client = await WsClient.open(`${served.url}/`);
   client.subscribe('d', 'block_digests', { ...finalized, start_block_height: 118 });
   client.subscribe('e', 'block_digests', { ...finalized, start_block_id: '119' });
   const messages = await client.first(5);
@@ -252,6 +256,22 @@ it('bounds: who takes nothing is cut, and so is who does not answer, or wants no
   expect(await idle.closed).toMatchObject({ code: 1000, reason: 'no subscription for 60 s' });
   await until(() => served.feed.followers === 1);
   for (const { socket } of [lively, waiting]) expect(socket.readyState).toBe(socket.OPEN);
+});
+
+it('bounds: who takes what is sent, but slowly, stays', async () => {
+  const clock = new VirtualClock();
+  const large = chainOf(FIRST, 8, () => Array.from({ length: 2_000 }, () => []));
+  const served = await ServedChain.start(large, { sealed: null }, { clock });
+  const client = await WsClient.open(served.url);
+  // So much is always left to send that nothing is read of the client.
+  for (const id of 'abcde') client.subscribe(id, 'blocks', startingAt(FIRST));
+  for (const look of [1, 2]) {
+    await client.first(9 * look);
+    client.socket.pause();
+    await clock.advance(20_000);
+    client.socket.resume();
+  }
+  await client.first(45);
 });
 
 it('bounds: a daemon that stops says goodbye, also where nothing is subscribed to', async () => {

@@ -119,6 +119,7 @@ it.each([
   [['get', 'receipt', '1'], /It takes block, collection, transaction, account/],
   [['get', 'block', '1', '--role', 'payer'], /--role is only for get account/],
   [['prove'], /Say what to prove/],
+  [['prove', '1', '--output', 'README.md'], /The file "?README\.md"? is not empty\. Choose another/],
   [['rewind'], /rewind --to H --yes/],
   [['forget'], /forget accounts --yes/],
   [['forget', 'blocks', '--yes'], /It takes accounts/],

@@ -118,6 +118,7 @@ it.each([
   [['--from', '105', '--to', '104'], 'usage', /--from 105 is above --to 104/],
   [['--resume'], 'usage', /--output FILE/],
   [['--follow'], 'no_daemon', /No daemon answers/],
+  [['--finality', 'proven'], 'no_daemon', /No daemon answers/],
   [['--output', '/'], 'storage', /Cannot write \/: it is a directory\. .*--format csv or parquet/],
   [['--output', '/nowhere/at/all'], 'storage', /its directory does not exist/],
   [['--output', '/dev/full'], 'storage', /the disk is full/],
@@ -235,6 +236,11 @@ describe('an export from a daemon', () => {
     expect(linesOf(page).filter(({ kind }) => kind === 'block').length).toBeLessThanOrEqual(1_000);
     const heights = linesOf(out).flatMap(({ kind, height }) => (kind === 'block' ? [height] : []));
     expect(heights).toEqual(blocks.map(({ block }) => block.height));
+    served.range = { ...served.range, proven: { from: FIRST + 1, to: top - 1 } };
+    const proven = await runAt(served, '--finality', 'proven');
+    expect(expectClosed(proven.out)).toMatchObject({ from: FIRST + 1, to: top - 1 });
+    const beyond = await runAt(served, '--finality', 'proven', '--to', String(top));
+    expect(beyond).toMatchObject(refusal('not_found', /not yet proven: .* The proven heights are 101 to/));
     let pages = 0;
     const reader = served.store;
     const read = reader.wholeBlock.bind(reader);

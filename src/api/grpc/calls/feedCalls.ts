@@ -1,4 +1,4 @@
-import { decodeBlock, identifierBytes, varintLength, WireWriter, writeVarint } from '../../../flow/index.js';
+import { identifierBytes, timeOfBlock, varintLength, WireWriter, writeVarint } from '../../../flow/index.js';
 import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { IndexReader } from '../../../storage/index.js';
@@ -152,7 +152,7 @@ function blockMessage(event: FeedEvent): Buffer {
 /** `SubscribeBlockDigestsResponse`. */
 function digestMessage(event: FeedEvent): Buffer {
   const { block } = heightEventOf(event).stored;
-  const { timestamp } = decodeBlock(block.encoded);
+  const timestamp = timeOfBlock(block.encoded);
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
   if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
   return digest.finish();
@@ -179,7 +179,7 @@ function encoded(event: FeedEvent): Buffer {
 
 function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
   const { block, transactionCounts } = stored;
-  const { timestamp } = decodeBlock(block.encoded);
+  const timestamp = timeOfBlock(block.encoded);
   const message = new WireWriter()
     .number(1, block.height)
     .bytes(2, identifierBytes(block.id))

@@ -3,6 +3,8 @@ const decimals = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 })
 const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const DAY_SECONDS = 86_400;
+/** No date is later. */
+const LAST_MOMENT_MS = 8.64e15;
 
 /** `158,000,123` */
 export function count(value: number): string {
@@ -59,7 +61,7 @@ export function timeOf(date: Date): string {
 
 /** A moment to come, or gone: the time, and the day if it is another one. */
 export function momentIn(seconds: number): string {
-  const date = new Date(Date.now() + seconds * 1_000);
+  const date = new Date(Math.min(LAST_MOMENT_MS, Date.now() + seconds * 1_000));
   return Math.abs(seconds) < DAY_SECONDS / 2 ? timeOf(date) : days.format(date);
 }
 
