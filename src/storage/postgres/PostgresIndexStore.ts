@@ -23,6 +23,7 @@ import type { Session, WriteSession } from './connection/Session.js';
 import { PostgresRange, type Publishing } from './ranges/PostgresRange.js';
 import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
+import { completeTables } from './tables/completeTables.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { deleteBlocks, lockStore, readBook, readHeads } from './tables/bookRows.js';
 import { writeBook, writeRow, writeSporks, type RangeFacts } from './tables/bookRows.js';
@@ -105,12 +106,14 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   /** The mark of the state that is known here. */
   #mark: StoreMark;
   #proven: BlockHead | undefined;
+  readonly #isComplete: boolean;
+  #completing: ReturnType<typeof completeTables> | undefined;
   readonly #watching: Promise<undefined> | undefined;
 
   private constructor(
     options: PostgresIndexStoreOptions,
     database: PostgresDatabase,
-    loaded: Loaded & Pick<StoreMark, 'unproven'>,
+    loaded: Loaded & Pick<StoreMark, 'unproven'> & { readonly isComplete: boolean },
     dependencies: PostgresDatabaseDependencies,
   ) {
     const { accounts = true, isReadOnly = false } = options;
@@ -121,6 +124,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     this.#holds = proofChecker(options.chainId);
     this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
     this.#book = loaded.book;
+    this.#isComplete = loaded.isComplete;
     this.accounts = {
       ...this.accountsOf(() => {
         if (!accounts) return undefined;
@@ -151,10 +155,10 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     const startedAtMs = clock.monotonic();
     const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
     const loaded = await database.begin(async () => {
-      await prepareDatabase(database, { chainId, create, isReadOnly });
+      const isComplete = await prepareDatabase(database, { chainId, create, isReadOnly });
       const unproven = isReadOnly ? null : (await readMark(database)).unproven;
       const facts = await database.snapshot((session) => loadStore(session));
-      return { ...facts, unproven };
+      return { ...facts, isComplete, unproven };
     }, options);
     try {
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
@@ -197,6 +201,9 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     });
     await this.takeBackDamage();
     this.#changes.tell();
+    // A command ends too soon.
+    if (!this.#isComplete && this.#options.patienceMs === undefined)
+      this.#completing ??= completeTables(this.#options.url, this.dependencies);
     return replaced.signal;
   }
 
@@ -425,7 +432,7 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
     this.#database.giveUp();
     await this.#leading?.line.end();
     await this.endRuns();
-    await this.#database.close();
+    await Promise.all([this.#database.close(), this.#completing?.close()]);
     await this.#watching;
   }
 }
