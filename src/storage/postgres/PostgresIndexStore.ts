@@ -271,20 +271,26 @@ export class PostgresIndexStore extends BookStore<PostgresRange> implements Inde
   async #run(range: HeightRange, publishing?: Publishing): Promise<RangeStore> {
     const { from, to } = range;
     await this.endRun(from);
-    const { below, fence, open } = await this.#transact(async ({ coverage, open: all, session, write }) => {
-      const isOpen = all.some((each) => each.from === from && each.to === to);
-      if (!isOpen) await write({ failed: [{ from, to, failures: 0 }] });
-      const taken = await takeFence(this.#database, session, from);
-      // Read anew: until here, the previous writer may have gone on.
-      const found = openAt(await readBook(session), range);
-      assert(found !== undefined, 'the range is open');
+    const { coverage, fence, found } = await this.#transact(
+      async ({ open: all, session, write, ...known }) => {
+        const isOpen = all.some((each) => each.from === from && each.to === to);
+        if (!isOpen) await write({ failed: [{ from, to, failures: 0 }] });
+        const taken = await takeFence(this.#database, session, from);
+        // Read anew: until here, the previous writer may have gone on.
+        const begun = openAt(await readBook(session), range);
+        assert(begun !== undefined, 'the range is open');
+        return { coverage: known.coverage, fence: taken, found: begun };
+      },
+    );
+    // Later: somebody may have locked these blocks, and the live range waits for whoever changes ranges.
+    const { below, open } = await fence.write(async (session) => {
       const heads = new Map((await readHeads(session, from - 1, to)).map((head) => [head.height, head]));
       const above = new Map([...heads].filter(([height]) => height >= found.next));
       const latestBlock = found.next > from ? heads.get(found.next - 1) : undefined;
       // Rows of other heights are of blocks that were damaged, and were back too late: in a partition that was away, or from a copy.
       await deleteBlocks(session, found.next, to, [...above.keys()]);
       const head = contains(coverage, from - 1) ? heads.get(from - 1) : undefined;
-      return { fence: taken, open: { ...found, above, latestBlock }, below: head };
+      return { open: { ...found, above, latestBlock }, below: head };
     });
     const run = new PostgresRange(open, below, {
       ...this.#parts,

@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { asAdmin, batchOf, countIn, fault, lockHeld, parts, plainChain } from '../../support/index.js';
-import { seededRandom, until, usePostgres } from '../../support/index.js';
+import { rowsOf, seededRandom, until, usePostgres } from '../../support/index.js';
 import { DatabaseFault, loadPostgres, type IndexStore } from '../../../src/storage/index.js';
 import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
@@ -332,19 +332,32 @@ it.each([
   expect(store.trouble()).toBeUndefined();
 });
 
-it('locked in part, is read all the same where it is not, and names who has locked it', async () => {
+it('locked in part, is read and written all the same where it is not, and names who has locked it', async () => {
   // The last height of the first partition (docs/postgresql.md).
   const border = 4_999_999;
-  const { store, url } = await postgres.filled(border, plainChain(border, 2));
+  const [first, ...blocks] = plainChain(border - 9, 12);
+  const { store, url } = await postgres.filled(border, blocks.slice(8, 10));
+  const ranges = blocks.slice(0, 8).map((entry) => [entry, entry.block.height] as const);
+  const runs = await Promise.all(ranges.map(([, height]) => store.ranges.run({ from: height, to: height })));
   const replica = await postgres.replica(url, store);
   const locking = await lockHeld(url, 'LOCK TABLE flow_store.block_0');
-  const before = Array.from({ length: 20 }, () => failing(replica.blockByHeight(border)));
+  const begun = store.ranges.run({ from: first!.block.height, to: first!.block.height });
+  const written = Promise.all(runs.map((run, at) => run.commit(batchOf(ranges[at]![0]))));
+  const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  await until(async () => (await rowsOf(url, waits)).length >= 5);
+  const lockedAtMs = performance.now();
+  await store.commit(batchOf(blocks[10]!));
+  // Of eight connections.
+  expect(await rowsOf(url, waits)).toHaveLength(5);
+  expect(performance.now() - lockedAtMs).toBeLessThan(10_000);
+  const reading = Array.from({ length: 20 }, () => failing(replica.blockByHeight(border)));
   const words = `canceling statement due to lock timeout: it waits for a lock that process ${locking.pid} holds`;
   await until(() => replica.trouble()?.includes(words) === true);
-  for (let count = 0; count < 20; count += 1) before.push(failing(replica.blockByHeight(border)));
+  for (let count = 0; count < 20; count += 1) reading.push(failing(replica.blockByHeight(border)));
   expect((await replica.blockByHeight(border + 1))?.block.height).toBe(border + 1);
-  for (const error of await Promise.all(before)) expect(error).toBeInstanceOf(DatabaseFault);
+  for (const error of await Promise.all(reading)) expect(error).toBeInstanceOf(DatabaseFault);
   await locking.release();
+  await Promise.all([written, begun]);
   await vi.waitFor(() => replica.blockByHeight(border), 10_000);
   expect(replica.trouble()).toBeUndefined();
 });

@@ -14,6 +14,8 @@ const READ_TIMEOUT_MS = 15_000;
 const READ_LOCK_MS = 4_000;
 /** How long a write waits for the locks of another transaction, which may be a lost one of ours. */
 const LOCK_TIMEOUT_MS = 15_000;
+/** Writes of history at once: however long they wait for locks, some connections are left. */
+const MAX_ASIDE = 5;
 /** The server ends a transaction whose client is silent for so long. */
 const IDLE_TRANSACTION_MS = 20_000;
 const RETRY = { minMs: 100, maxMs: 5_000 };
@@ -59,6 +61,8 @@ export class PostgresDatabase implements Session {
   /** The callers that are retrying: the success of one, such as a read, does not mean that the others can succeed. */
   readonly #waiting = new Set<symbol>();
   #trouble: StorageError | undefined;
+  #aside = 0;
+  readonly #waitingAside: (() => void)[] = [];
   /** Those who wait end by themselves: that says nothing of the database. */
   #isEnding = false;
 
@@ -117,6 +121,20 @@ export class PostgresDatabase implements Session {
   /** Like `transaction`, repeated like `persist`: `action` may run more than once. */
   write<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
     return this.persist(() => this.transaction(action));
+  }
+
+  /** Like `write`, in as many transactions at once as leave connections to others. */
+  writeAside<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
+    return this.persist(async () => {
+      while (this.#aside >= MAX_ASIDE) await new Promise<void>((resolve) => this.#waitingAside.push(resolve));
+      this.#aside += 1;
+      try {
+        return await this.transaction(action);
+      } finally {
+        this.#aside -= 1;
+        this.#waitingAside.shift()?.();
+      }
+    });
   }
 
   /** Runs statements for other packages. Expected errors: `StorageError`. */

@@ -55,7 +55,8 @@ export async function takeFence(database: PostgresDatabase, taking: Session, fir
         const now = await counted(session, `${look} FOR UPDATE`);
         return now === undefined ? isGone(session) : now.epoch === epoch && now.commits === commits + 1;
       };
-      const result = await database.write(async (session) => {
+      const how = first === undefined ? 'write' : 'writeAside';
+      const result = await database[how](async (session) => {
         if (attempted !== undefined && (await isCommitted(session))) return attempted.result;
         session.later({
           name: `fence_${table}`,
