@@ -49,6 +49,8 @@ export class Boss {
     const jobs = new PgBoss({
       db: asServer((text, values) => database.executeSql(text, values)),
       schema: JOBS_SCHEMA,
+      // The store has made it.
+      createSchema: false,
       supervise,
       schedule: false,
       registerInstance: false,

@@ -67,6 +67,7 @@ export class SharedQueue extends WorkerRegistry {
 
   /** Call it after running ranges were given back, and before the store is closed. */
   async close(): Promise<void> {
+    this.parts.boss.database.giveUp();
     for (const source of this.#sources) await source.close();
     if (this.isWorker) await this.leave();
     await this.parts.boss.close();

@@ -23,7 +23,7 @@ const LOOK_EVERY_MS = 250;
 /** How often to try to lead; and while a leader is known, whose row may tell of a job that it could not give back. */
 const TRY_EVERY_MS = { unled: 1_000, led: 4_000 } as const;
 
-/** A worker whose last beat is older than this counts as dead. */
+/** A worker whose last beat is older than this counts as dead, as does one from after now: the server's clock was set back. */
 const DEAD_AFTER_MS = 12_000;
 /** The queue whose one job is held by the process that follows the head. */
 export const LIVE_QUEUE = 'live';
@@ -206,6 +206,8 @@ export class WorkerRegistry implements Leadership {
     if (claim === undefined && (await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, key))) !== null)
       claim = await takeJob();
     if (claim === undefined) return undefined;
+    // Those of former leaders are over.
+    void unlessRefused(boss.run((jobs) => jobs.deleteStoredJobs(LIVE_QUEUE)));
     let released: Promise<void> | undefined;
     return { lost: claim.lost, release: () => (released ??= this.release(claim, true)) };
   }
@@ -346,7 +348,7 @@ async function readRows(session: Session): Promise<readonly Row[]> {
   const { rows } = await session.query<Row>({
     text: `SELECT id, host, pid, version, work_version AS "workVersion", string_to_array(roles, ',') AS roles, state,
         started_at AS "startedAt", busy::json AS held, beat, kill, greatest(0, round(age_ms))::bigint AS "beatAgeMs",
-        state <> 'stopped' AND age_ms < ${DEAD_AFTER_MS} AS "isAlive"
+        state <> 'stopped' AND abs(age_ms) < ${DEAD_AFTER_MS} AS "isAlive"
       FROM flow_store.worker, LATERAL (SELECT extract(epoch FROM now() - beat_at) * 1000 AS age_ms) AS age
       ORDER BY started_at, id`,
   });

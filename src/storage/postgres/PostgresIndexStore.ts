@@ -23,6 +23,7 @@ import type { Beginning, PostgresDatabaseDependencies } from './connection/Postg
 import type { Session, WriteSession } from './connection/Session.js';
 import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
+import { completeTables } from './tables/completeTables.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
 import { deleteBlocks, readBook, readHeads } from './tables/bookRows.js';
 import { writeBook, writeRow, writeSporks } from './tables/bookRows.js';
@@ -114,12 +115,14 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   /** The mark of the state that is known here. */
   #mark: StoreMark;
   #proven: BlockHead | undefined;
+  readonly #isComplete: boolean;
+  #completing: ReturnType<typeof completeTables> | undefined;
   readonly #watching: Promise<undefined> | undefined;
 
   private constructor(
     options: PostgresIndexStoreOptions,
     database: PostgresDatabase,
-    loaded: Loaded & Pick<StoreMark, 'unproven'>,
+    loaded: Loaded & Pick<StoreMark, 'unproven'> & { readonly isComplete: boolean },
     dependencies: PostgresDatabaseDependencies,
   ) {
     const { accounts = true, isReadOnly = false } = options;
@@ -130,6 +133,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     this.#holds = proofChecker(options.chainId);
     this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
     this.#book = loaded.book;
+    this.#isComplete = loaded.isComplete;
     this.accounts = {
       ...this.accountsOf(() => {
         if (!accounts) return undefined;
@@ -160,10 +164,10 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const startedAtMs = clock.monotonic();
     const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
     const loaded = await database.begin(async () => {
-      await prepareDatabase(database, { chainId, create, isReadOnly });
+      const isComplete = await prepareDatabase(database, { chainId, create, isReadOnly });
       const unproven = isReadOnly ? null : (await readMark(database)).unproven;
       const facts = await database.snapshot((session) => loadStore(session));
-      return { ...facts, unproven };
+      return { ...facts, isComplete, unproven };
     }, options);
     try {
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
@@ -206,6 +210,9 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     });
     await this.takeBackDamage();
     this.#changes.tell();
+    // A command ends too soon.
+    if (!this.#isComplete && this.#options.patienceMs === undefined)
+      this.#completing ??= completeTables(this.#options.url, this.dependencies);
     return replaced.signal;
   }
 
@@ -272,20 +279,24 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   async #run(range: HeightRange, publishing?: Publishing): Promise<RangeStore> {
     const { from, to } = range;
     await this.endRun(from);
-    const { below, fence, open } = await this.#transact(async (session, book) => {
-      const isOpen = openAt(book, range) !== undefined;
-      if (!isOpen) await writeBook(session, book, withOpen(book, newRange(book, range)));
+    const { book, fence, found } = await this.#transact(async (session, known) => {
+      const isOpen = openAt(known, range) !== undefined;
+      if (!isOpen) await writeBook(session, known, withOpen(known, newRange(known, range)));
       const taken = await takeFence(this.#database, session, from);
       // Read anew: until here, the previous writer may have gone on.
-      const found = openAt(await readBook(session), range);
-      assert(found !== undefined, 'the range is open');
+      const begun = openAt(await readBook(session), range);
+      assert(begun !== undefined, 'the range is open');
+      return { book: known, fence: taken, found: begun };
+    });
+    // Later: somebody may have locked these blocks, and the live range waits for whoever changes ranges.
+    const { below, open } = await fence.write(async (session) => {
       const heads = new Map((await readHeads(session, from - 1, to)).map((head) => [head.height, head]));
       const above = new Map([...heads].filter(([height]) => height >= found.next));
       const latestBlock = found.next > from ? heads.get(found.next - 1) : undefined;
       // Rows of other heights are of blocks that were damaged, and were back too late: in a partition that was away, or from a copy.
       await deleteBlocks(session, found.next, to, [...above.keys()]);
       const head = isCovered(book, from - 1) ? heads.get(from - 1) : undefined;
-      return { fence: taken, open: { ...found, above, latestBlock }, below: head };
+      return { open: { ...found, above, latestBlock }, below: head };
     });
     const database = this.#database;
     const line = blockLine({ ...this.#parts, fence });
@@ -452,7 +463,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     this.#database.giveUp();
     await this.#leading?.line.end();
     await this.endRuns();
-    await this.#database.close();
+    await Promise.all([this.#database.close(), this.#completing?.close()]);
     await this.#watching;
   }
 }

@@ -44,6 +44,8 @@ it('one leads, and each is known by its beats', () =>
       expect(await next).toBeDefined();
       expect(performance.now() - releasedAtMs).toBeLessThan(3_000);
       expect(await lead(one.leadership, 2_000)).toBeUndefined();
+      // That of the first one does not stay.
+      expect(await valueIn(url, "SELECT count(*) AS value FROM flow_jobs.job WHERE name = 'live'")).toBe('1');
     },
 
     'another leads when the leader is silent, who learns that it was replaced': async () => {
@@ -184,6 +186,10 @@ it('one leads, and each is known by its beats', () =>
       });
       await until(() => one.queue.liveWorkers() === 1);
       expect(await one.queue.kill([two.worker])).toBe(0);
+      // The clock of the server was set back.
+      const later = `UPDATE flow_store.worker SET state = 'ready', beat_at = now() + interval '2 hours' WHERE id = $1`;
+      await asAdmin(url, later, [two.worker]);
+      expect((await one.queue.workers()).filter(({ isAlive }) => isAlive)).toHaveLength(1);
       const agedBy = `UPDATE flow_store.worker SET beat_at = now() - interval '25 hours' WHERE id = $1`;
       await asAdmin(url, agedBy, [two.worker]);
       await until(async () => (await one.queue.workers()).length === 2);

@@ -3,7 +3,7 @@ import { getEventListeners } from 'node:events';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { systemClock } from '../../../src/runtime/index.js';
 import { asAdmin, batchOf, countIn, fault, lockHeld, parts, plainChain } from '../../support/index.js';
-import { seededRandom, until, usePostgres } from '../../support/index.js';
+import { rowsOf, seededRandom, until, usePostgres } from '../../support/index.js';
 import { DatabaseFault, loadPostgres, type IndexStore } from '../../../src/storage/index.js';
 import { together } from '../../support/together.js';
 import { messageOf } from '../../support/tcpFaults.js';
@@ -221,6 +221,11 @@ it('never ends a process that leads, follows, reads or works with others', () =>
       await (await leading)?.release();
       const told = its.logger.messages().filter((text) => text.startsWith('the database'));
       expect(told).toEqual(['the database does not do what is asked', 'the database answers again']);
+      // Whoever stops to wait has no news of it.
+      answering(faults, ({ text }) => text.includes('flow_store.worker'), { code: '42P01', message: 'gone' });
+      await until(() => queue.trouble() !== undefined);
+      await queue.close();
+      expect(its.logger.messages().filter((text) => text.startsWith('the database'))).toHaveLength(3);
     },
 
     'works with others: it begins once its tables can be made': async () => {
@@ -309,6 +314,8 @@ it.each([
   ['body', 'flow_store.body', (store: IndexStore) => store.commit(batchOf(at(13))), 4],
   ['coverage', 'flow_store.coverage', (store: IndexStore) => store.heal([{ from: 11, to: 11 }]), 2],
   ['coverage', 'flow_store.coverage', (store: IndexStore) => store.commit(batchOf(at(13))), 4, 'UPDATE'],
+  ['store', 'flow_store.store', (store: IndexStore) => store.commit(batchOf(at(13))), 4, 'UPDATE'],
+  ['store', 'flow_store.store', (store: IndexStore) => store.shared?.lead(), 3, 'UPDATE'],
 ] as const)('is not believed where a trigger of %s drops rows: it waits', async (...each) => {
   const [table, words, write, count, change = 'INSERT'] = each;
   const { store, url } = await filled(10, [at(10), at(11), at(12)]);
@@ -323,6 +330,36 @@ it.each([
   await written;
   expect(await countIn(url, 'flow_store.block')).toBe(count);
   expect(store.trouble()).toBeUndefined();
+});
+
+it('locked in part, is read and written all the same where it is not, and names who has locked it', async () => {
+  // The last height of the first partition (docs/postgresql.md).
+  const border = 4_999_999;
+  const [first, ...blocks] = plainChain(border - 9, 12);
+  const { store, url } = await postgres.filled(border, blocks.slice(8, 10));
+  const ranges = blocks.slice(0, 8).map((entry) => [entry, entry.block.height] as const);
+  const runs = await Promise.all(ranges.map(([, height]) => store.ranges.run({ from: height, to: height })));
+  const replica = await postgres.replica(url, store);
+  const locking = await lockHeld(url, 'LOCK TABLE flow_store.block_0');
+  const begun = store.ranges.run({ from: first!.block.height, to: first!.block.height });
+  const written = Promise.all(runs.map((run, at) => run.commit(batchOf(ranges[at]![0]))));
+  const waits = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  await until(async () => (await rowsOf(url, waits)).length >= 5);
+  const lockedAtMs = performance.now();
+  await store.commit(batchOf(blocks[10]!));
+  // Of eight connections.
+  expect(await rowsOf(url, waits)).toHaveLength(5);
+  expect(performance.now() - lockedAtMs).toBeLessThan(10_000);
+  const reading = Array.from({ length: 20 }, () => failing(replica.blockByHeight(border)));
+  const words = `canceling statement due to lock timeout: it waits for a lock that process ${locking.pid} holds`;
+  await until(() => replica.trouble()?.includes(words) === true);
+  for (let count = 0; count < 20; count += 1) reading.push(failing(replica.blockByHeight(border)));
+  expect((await replica.blockByHeight(border + 1))?.block.height).toBe(border + 1);
+  for (const error of await Promise.all(reading)) expect(error).toBeInstanceOf(DatabaseFault);
+  await locking.release();
+  await Promise.all([written, begun]);
+  await vi.waitFor(() => replica.blockByHeight(border), 10_000);
+  expect(replica.trouble()).toBeUndefined();
 });
 
 it('waits where a key of another table keeps rows from being removed, and says what to do', async () => {

@@ -70,7 +70,7 @@ it('finds no store where its one row is gone, and tells the version of the job q
   await expect(opening(url)).rejects.toMatchObject(
     fault('corrupt', 'row of flow_store.store: it is missing. Somebody has changed that table'),
   );
-  await asAdmin(url, 'CREATE SCHEMA flow_jobs CREATE TABLE version (version integer)');
+  await asAdmin(url, 'CREATE TABLE flow_jobs.version (version integer)');
   expect((await surveyed(url)).jobsVersion).toBeUndefined();
   await asAdmin(url, 'INSERT INTO flow_jobs.version VALUES (24)');
   expect((await surveyed(url)).jobsVersion).toBe(24);
@@ -96,8 +96,16 @@ it('says to a user without rights at the open what to do', async () => {
   const { url } = await postgres.home();
   const { its, name } = await stranger(url);
   expect(await surveyed(its)).toMatchObject({ user: name, store: undefined });
-  const says = /permission denied for database .*Check user and password .*, and the privileges of the/;
+  const says = /permission denied for database .*Grant it: .*, or may create schemas/;
   await expect(opening(its)).rejects.toMatchObject(fault('permission', says));
+  const { url: other } = await postgres.home();
+  const given = await stranger(other);
+  const schemas = ['flow_store', 'flow', 'flow_jobs'].map(
+    (each) => `CREATE SCHEMA ${each} AUTHORIZATION ${given.name}`,
+  );
+  await asAdmin(other, schemas.join(';'));
+  await opening(given.its);
+  await postgres.queue(given.its);
   await (await postgres.open(url)).close();
   await expect(surveyed(its)).rejects.toMatchObject({ kind: 'permission' });
   const all = 'ON ALL TABLES IN SCHEMA flow_store';

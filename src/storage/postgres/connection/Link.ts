@@ -112,7 +112,7 @@ export class Link implements WriteSession {
     const { name, text, values = [] } = statement;
     const asked = { ...(name === undefined ? {} : { name }), text, values: [...values] };
     const { rows, rowCount } = await this.#asked(text, () => this.#client.query<Row>(asked));
-    this.#checkKept(statement, rowCount ?? 0);
+    await this.#checkKept(statement, rowCount ?? 0);
     return { rows, rowCount: rowCount ?? 0 };
   }
 
@@ -139,16 +139,17 @@ export class Link implements WriteSession {
     const outcome = this.#asked(`a batch of ${steps.length} statements`, sent);
     await outcome.catch(() => undefined);
     for (const [index, step] of steps.slice(0, rowCounts.length).entries())
-      this.#checkKept(step, rowCounts[index] ?? 0);
+      await this.#checkKept(step, rowCounts[index] ?? 0);
     await outcome;
     if (rowCounts.length < steps.length)
       throw this.#fault(new Error(`it has answered ${rowCounts.length} of ${steps.length} statements`));
   }
 
-  #checkKept({ otherwise, text, writes }: Statement, rowCount: number): void {
+  async #checkKept({ otherwise, text, writes }: Statement, rowCount: number): Promise<void> {
     if (writes === undefined || rowCount === writes) return;
     const table = /flow_store\.\w+/.exec(text)?.[0];
-    throw otherwise?.() ?? this.#fault(new Error(`${table} has kept ${rowCount} of ${writes} rows`));
+    const dropped = new Error(`${table} has kept ${rowCount} of ${writes} rows`);
+    throw (await otherwise?.()) ?? this.#fault(dropped);
   }
 
   async #asked<T>(text: string, ask: () => Promise<T>): Promise<T> {

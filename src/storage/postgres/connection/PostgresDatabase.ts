@@ -10,8 +10,12 @@ import type { Rows, Session, Statement, Step, WriteSession } from './Session.js'
 
 /** A read that takes longer fails. */
 const READ_TIMEOUT_MS = 15_000;
+/** How long a read waits for a lock: until it is known who holds that. */
+const READ_LOCK_MS = 4_000;
 /** How long a write waits for the locks of another transaction, which may be a lost one of ours. */
 const LOCK_TIMEOUT_MS = 15_000;
+/** Writes of history at once: however long they wait for locks, some connections are left. */
+const MAX_ASIDE = 5;
 /** The server ends a transaction whose client is silent for so long. */
 const IDLE_TRANSACTION_MS = 20_000;
 const RETRY = { minMs: 100, maxMs: 5_000 };
@@ -57,19 +61,27 @@ export class PostgresDatabase implements Session {
   /** The callers that are retrying: the success of one, such as a read, does not mean that the others can succeed. */
   readonly #waiting = new Set<symbol>();
   #trouble: StorageError | undefined;
+  #aside = 0;
+  readonly #waitingAside: (() => void)[] = [];
+  /** Those who wait end by themselves: that says nothing of the database. */
+  #isEnding = false;
 
-  /** `patienceMs`: how long an action is repeated; default: for as long as it takes. */
+  /**
+   * `patienceMs`: how long an action is repeated; default: for as long as it takes. `lockMs`: how long a write waits for a lock,
+   * 0: for as long as it takes; default: LOCK_TIMEOUT_MS.
+   */
   constructor(
     { config, shown }: DatabasePlace,
     { clock, logger }: PostgresDatabaseDependencies,
-    { patienceMs = Infinity }: { readonly patienceMs?: number | undefined } = {},
+    how: { readonly patienceMs?: number | undefined; readonly lockMs?: number } = {},
   ) {
     this.place = shown;
+    const { patienceMs = Infinity, lockMs = LOCK_TIMEOUT_MS } = how;
     this.#patienceMs = patienceMs;
     this.#clock = clock;
     this.#logger = logger;
     const onSilent = (): void => [this.#reads, this.#writes].forEach((each) => each.renew());
-    const pool = (doing: string, statementMs: number, lockMs: number): Connections =>
+    const pool = (doing: string, statementMs: number, waitMs: number): Connections =>
       connections({
         config,
         doing,
@@ -77,12 +89,12 @@ export class PostgresDatabase implements Session {
         place: shown,
         settings: {
           statement_timeout: String(statementMs),
-          lock_timeout: String(lockMs),
+          lock_timeout: String(waitMs),
           idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_MS),
         },
       });
-    this.#reads = pool('read the store', READ_TIMEOUT_MS, 0);
-    this.#writes = pool('write to the store', 0, LOCK_TIMEOUT_MS);
+    this.#reads = pool('read the store', READ_TIMEOUT_MS, READ_LOCK_MS);
+    this.#writes = pool('write to the store', 0, lockMs);
   }
 
   /** Why the database does not do what is asked; `undefined`: it does, as far as is known. */
@@ -109,6 +121,20 @@ export class PostgresDatabase implements Session {
   /** Like `transaction`, repeated like `persist`: `action` may run more than once. */
   write<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
     return this.persist(() => this.transaction(action));
+  }
+
+  /** Like `write`, in as many transactions at once as leave connections to others. */
+  writeAside<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
+    return this.persist(async () => {
+      while (this.#aside >= MAX_ASIDE) await new Promise<void>((resolve) => this.#waitingAside.push(resolve));
+      this.#aside += 1;
+      try {
+        return await this.transaction(action);
+      } finally {
+        this.#aside -= 1;
+        this.#waitingAside.shift()?.();
+      }
+    });
   }
 
   /** Runs statements for other packages. Expected errors: `StorageError`. */
@@ -186,6 +212,7 @@ export class PostgresDatabase implements Session {
   async begin<T>(action: () => Promise<T>, { waitMs = MOMENT_MS, signal }: Beginning): Promise<T> {
     let isBegun = false;
     const end = async (): Promise<void> => {
+      this.#isEnding = true;
       if (!isBegun) return this.close();
       await sleep(this.#clock, MOMENT_MS, this.#closing.signal).catch(() => undefined);
       this.giveUp();
@@ -252,6 +279,7 @@ export class PostgresDatabase implements Session {
 
   /** Stops waiting for the database: attempts under way are the last ones. */
   giveUp(): void {
+    this.#isEnding = true;
     this.#closing.abort(new AbortError('the store is closed'));
   }
 
@@ -270,7 +298,7 @@ export class PostgresDatabase implements Session {
 
   #recovered(caller: symbol): void {
     this.#waiting.delete(caller);
-    if (this.#waiting.size > 0) return;
+    if (this.#waiting.size > 0 || this.#isEnding) return;
     if (this.#trouble !== undefined) this.#logger.info({}, 'the database answers again');
     this.#trouble = undefined;
   }

@@ -7,8 +7,8 @@ export interface Statement {
   readonly values?: readonly unknown[];
   /** How many rows it writes: with any other number nothing is committed. */
   readonly writes?: number;
-  /** What another number means. Default: a fault that is waited for. */
-  readonly otherwise?: () => Error;
+  /** What another number means. Default: a fault that is waited for, as something drops its rows. */
+  readonly otherwise?: () => Promise<Error | undefined>;
 }
 
 /** The answer to a statement. */

@@ -11,9 +11,16 @@ const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageEr
   ],
   [/^25006/, 'It takes no writes now: is it a replica, or did its host make it read-only?'],
   [/^26000|^42P05/, 'A pooler seems to give the sessions of this program to others: see docs/poolers.md.'],
+  [/^55P03/, 'Let whoever holds the lock come to an end, or end it (pg_terminate_backend).'],
+  [/^40001.*recovery/, 'This replica cancels long reads: set hot_standby_feedback = on there.'],
   [
-    /^28|^42501/,
-    'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and the privileges of the user.',
+    /^42501/,
+    'Grant it: who indexes owns flow_store, flow, flow_jobs and all in them, or may create schemas; who only reads needs SELECT in flow_store.',
+    'permission',
+  ],
+  [
+    /^28/,
+    'Check user and password (PGPASSWORD, or the file that PGPASSFILE names), and whether pg_hba.conf lets that user in.',
     'permission',
   ],
   [

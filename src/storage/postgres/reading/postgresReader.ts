@@ -1,7 +1,8 @@
 import { ok as assert } from 'node:assert/strict';
 import { identifierBytes, addressBytes } from '../../../flow/index.js';
 import { silentLogger } from '../../../observability/index.js';
-import { systemClock } from '../../../runtime/index.js';
+import type { QueryResultRow } from 'pg';
+import { systemClock, type Clock } from '../../../runtime/index.js';
 import type { TransactionPlace } from '../../port/stored.js';
 import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Values } from '../../records/blocks/readBlocks.js';
@@ -10,8 +11,10 @@ import { Replica } from '../../records/reading/Replica.js';
 import { parseValueKey, Prefix, RECORD, type PointerPrefix } from '../../records/schema.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { MOMENT_MS, PostgresDatabase } from '../connection/PostgresDatabase.js';
-import type { Session } from '../connection/Session.js';
+import type { Rows, Session, Statement } from '../connection/Session.js';
+import { DatabaseFault } from '../../StorageError.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
+import { PARTITION_HEIGHTS } from '../tables/schema.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountEntry } from '../../port/AccountIndex.js';
 
 /** How often those who serve readers look whether their database answers. */
@@ -43,7 +46,45 @@ export function openPostgresReplica(url: string): Replica {
     await database.close();
     await looking;
   };
-  return new Replica({ ...postgresSource(database.patient), trouble: () => database.trouble(), close });
+  const aside = asideLocks(database.patient, systemClock);
+  const trouble = (): string | undefined => database.trouble() ?? aside.trouble();
+  return new Replica({ ...postgresSource(aside), trouble, close });
+}
+
+/** SQLSTATE: somebody else held a lock for too long. */
+const LOCK_TIMEOUT = '55P03';
+/** For so long after a read has waited in vain, what it reads counts as locked. */
+const LOCKED_MS = 10_000;
+
+/**
+ * Reads of what somebody has locked would wait on all connections, and keep out those of everything else. After one that has waited
+ * in vain, one at a time waits: others of the same statement, and of the same partition, get its error.
+ */
+function asideLocks(session: Session, clock: Clock) {
+  const locked = new Map<
+    string,
+    { readonly error: DatabaseFault; readonly atMs: number; isTried: boolean }
+  >();
+  const query = async <Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> => {
+    const what = `${statement.name} ${Math.floor(Number(statement.values?.[0]) / PARTITION_HEIGHTS)}`;
+    const known = locked.get(what);
+    if (known?.isTried === true) throw known.error;
+    if (known !== undefined) known.isTried = true;
+    try {
+      const rows = await session.query<Row>(statement);
+      locked.delete(what);
+      return rows;
+    } catch (error) {
+      if (!(error instanceof DatabaseFault && error.code === LOCK_TIMEOUT)) locked.delete(what);
+      // Of those that waited before it was known, none lets another one try.
+      else if (locked.get(what) === known)
+        locked.set(what, { error, atMs: clock.monotonic(), isTried: false });
+      throw error;
+    }
+  };
+  const trouble = (): string | undefined =>
+    [...locked.values()].find(({ atMs }) => clock.monotonic() - atMs < LOCKED_MS)?.error.message;
+  return { query, trouble };
 }
 
 /** The coverage known here is a moment old: another process may have rewound or repaired since. */

@@ -14,7 +14,9 @@ const SERVER = `SELECT current_setting('server_version') AS version,
   current_user AS user, (SELECT version FROM pg_stat_ssl WHERE pid = pg_backend_pid() AND ssl) AS tls,
   pg_is_in_recovery() AS "isReplica", ARRAY (SELECT name || ' = ' || setting FROM pg_settings
     WHERE name IN ('fsync', 'full_page_writes') AND setting <> 'on' ORDER BY name) AS unsafe,
-  to_regclass('flow_store.store') IS NOT NULL AS "hasStore", to_regclass('flow_jobs.version') IS NOT NULL AS "hasJobs",
+  to_regclass('flow_store.store') IS NOT NULL AS "hasStore", coalesce((
+    SELECT has_schema_privilege(relnamespace, 'USAGE') AND has_table_privilege(oid, 'SELECT') FROM pg_class
+    WHERE relnamespace = to_regnamespace('flow_jobs') AND relname = 'version'), false) AS "hasJobs",
   json_build_object('max', current_setting('max_connections')::integer, 'used',
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')) AS connections`;
 

@@ -6,29 +6,22 @@ import { StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { lockStore, storeRow } from './bookRows.js';
-import {
-  DATA_TABLES,
-  LATER_NAMES,
-  LATER_STATEMENTS,
-  OLDEST_SERVER,
-  PARTITION_HEIGHTS,
-  POSTGRES_SCHEMA_VERSION,
-  SCHEMA_STATEMENTS,
-  VIEWS,
-} from './schema.js';
+import { NOTHING_LACKS } from './completeTables.js';
+import { DATA_TABLES, LATER_STATEMENTS, OLDEST_SERVER, PARTITION_HEIGHTS } from './schema.js';
+import { POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS, schemaMade, VIEWS } from './schema.js';
 
 /** Whoever makes tables or views holds this advisory lock. */
 const MAKING = 1_179_402_084;
 
 /**
- * Makes sure that the database holds the program's tables, for the chain. Expected errors: `StorageError` (`missing` when
+ * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` has to follow. Expected errors: `StorageError` (`missing` when
  * there are no tables and `create` is false); `OperatorError`: `foreign` for a store of another chain, `configuration`
  * for a newer schema, a server that is too old and a pooler without sessions.
  */
 export async function prepareDatabase(
   database: PostgresDatabase,
   { chainId, create, isReadOnly }: Readonly<{ chainId: string; create: boolean; isReadOnly: boolean }>,
-): Promise<void> {
+): Promise<boolean> {
   await database.requireSessions();
   await checkServer(database);
   if (!(await hasTable(database, 'store'))) {
@@ -50,37 +43,38 @@ export async function prepareDatabase(
     readonly chainId: string;
     /** It has what a store of an earlier version lacks. */
     readonly isCurrent: boolean;
+    /** See `completeTables`. */
+    readonly isComplete: boolean;
     readonly isReplica: boolean;
   }
   const row = await storeRow<StoreRow>(database, {
     text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
-      (SELECT every(to_regclass('flow_store.' || name) IS NOT NULL) FROM unnest($1::text[]) AS name) AND EXISTS (
+      to_regclass('flow_store.evidence') IS NOT NULL AND EXISTS (
         SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "isCurrent",
-      pg_is_in_recovery() AS "isReplica"
+      ${NOTHING_LACKS} AS "isComplete", pg_is_in_recovery() AS "isReplica"
       FROM flow_store.store`,
-    values: [LATER_NAMES],
   });
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });
   // A replica has what was made on its primary server, a little later.
-  if (isReadOnly || row.isReplica) return;
+  if (isReadOnly || row.isReplica) return true;
   if (!row.isCurrent)
     await make(database, async (session) => {
       await session.query({ text: LATER_STATEMENTS.join(';\n') });
     });
   await make(database, makeViews);
+  return row.isComplete;
 }
 
-/** Those that are missing: others may have been changed by whoever uses them. */
+/** Those that are missing (see `completeTables` for the others), and the schema of the queue, which makes its tables itself. */
 async function makeViews(session: Session): Promise<void> {
   const { rows } = await session.query<{ view: string }>({
     text: `SELECT view FROM unnest($1::text[]) AS view WHERE NOT EXISTS (SELECT FROM pg_class
       JOIN pg_namespace namespace ON namespace.oid = relnamespace WHERE nspname = 'flow' AND relname = view)`,
     values: [[...VIEWS.keys()]],
   });
-  if (rows.length === 0) return;
   const views = rows.map(({ view }) => `CREATE VIEW flow.${view} AS ${VIEWS.get(view) ?? ''}`);
-  await session.query({ text: ['CREATE SCHEMA IF NOT EXISTS flow', ...views].join(';\n') });
+  await session.query({ text: [...['flow', 'flow_jobs'].map(schemaMade), ...views].join(';\n') });
 }
 
 async function checkServer(database: PostgresDatabase): Promise<void> {

@@ -11,8 +11,8 @@ export const PARTITION_HEIGHTS = 5_000_000;
 /** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
 
-/** Indexes besides the primary keys. A start recreates those that were dropped, or not restored with their tables. */
-const INDEXES = {
+/** Indexes besides the primary keys. `completeTables` recreates those that were dropped, or not restored with their tables. */
+export const INDEXES: Readonly<Record<string, string>> = {
   block_id: 'block (id)',
   block_time: 'block (time)',
   collection_id: 'collection (id)',
@@ -24,7 +24,7 @@ const INDEXES = {
     'account_transaction USING brin (height int8_minmax_multi_ops) WITH (autosummarize = on)',
 };
 
-/** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make, and indexes. */
+/** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make. */
 export const LATER_STATEMENTS: readonly string[] = [
   // One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version needs not know it.
   'CREATE TABLE IF NOT EXISTS flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
@@ -34,13 +34,9 @@ export const LATER_STATEMENTS: readonly string[] = [
   'INSERT INTO flow_store.proven VALUES (1, NULL) ON CONFLICT DO NOTHING',
   // What says who signs from a block on: `record` is the value of LevelDB, checksum included.
   'CREATE TABLE IF NOT EXISTS flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
-  ...Object.entries(INDEXES).map(([name, on]) => `CREATE INDEX IF NOT EXISTS ${name} ON flow_store.${on}`),
   // Last: it keeps everybody from reading plans.
   'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
 ];
-
-/** What `LATER_STATEMENTS` make, by name. */
-export const LATER_NAMES: readonly string[] = ['evidence', ...Object.keys(INDEXES)];
 
 /**
  * All tables. Users read them through the views of the schema `flow`, which hide uncovered heights; the schema
@@ -48,7 +44,7 @@ export const LATER_NAMES: readonly string[] = ['evidence', ...Object.keys(INDEXE
  * triggers or notifications.
  */
 export const SCHEMA_STATEMENTS: readonly string[] = [
-  'CREATE SCHEMA flow_store',
+  schemaMade('flow_store'),
   // One row. `epoch` counts the writers of the live range, `commits` their writes. Every write checks both, so a writer
   // that was replaced can write nothing, and one that lost its connection finds out whether its write was committed.
   `CREATE TABLE flow_store.store (
@@ -158,6 +154,7 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     hash bytea PRIMARY KEY,
     body bytea NOT NULL
   )`,
+  ...Object.entries(INDEXES).map(([name, on]) => `CREATE INDEX ${name} ON flow_store.${on}`),
 ];
 
 const SEEN = {
@@ -194,4 +191,9 @@ export const VIEWS: ReadonlyMap<string, string> = new Map([
 export function isCovered(height: string): string {
   const covered = 'SELECT range_agg(int8range(from_height, to_height + 1)) FROM flow_store.coverage';
   return `coalesce(${height} <@ (${covered}), false)`;
+}
+
+/** Makes a schema, which somebody who may do so has made already where this user may not. */
+export function schemaMade(name: string): string {
+  return `DO $$ BEGIN IF to_regnamespace('${name}') IS NULL THEN CREATE SCHEMA ${name}; END IF; END $$`;
 }

@@ -23,11 +23,17 @@ export async function takeFence(database: PostgresDatabase, taking: Session, fir
     const what = `Another process writes this part of the store at ${database.place} now: this one has been replaced and has written nothing since.`;
     return first === undefined ? new StorageError('locked', what) : new RangeLostError(database.place);
   };
-  const counted = async (session: Session, text: string): Promise<Counts | undefined> =>
-    (await session.query<Counts>({ text, values })).rows[0];
+  const counted = async (session: Session, text: string, more = {}): Promise<Counts | undefined> =>
+    (await session.query<Counts>({ text, values, ...more })).rows[0];
+  const look = `SELECT epoch, commits FROM ${table} WHERE ${where}`;
+  /** Where the row is as it was, a trigger or rule drops the change. */
+  const unlessDropped = (session: Session, isAsBefore: (now: Counts) => boolean) => async () => {
+    const now = await counted(session, look);
+    return now !== undefined && isAsBefore(now) ? undefined : replaced();
+  };
 
   const take = `UPDATE ${table} SET epoch = epoch + 1 WHERE ${where} RETURNING epoch, commits`;
-  const taken = await counted(taking, take);
+  const taken = await counted(taking, take, { writes: 1, otherwise: unlessDropped(taking, () => true) });
   if (taken === undefined) throw replaced();
   const { epoch } = taken;
   let { commits } = taken;
@@ -46,17 +52,18 @@ export async function takeFence(database: PostgresDatabase, taking: Session, fir
       let attempted: { readonly result: T } | undefined;
       // It waits for the previous attempt, which may still be under way in the server.
       const isCommitted = async (session: Session): Promise<boolean> => {
-        const now = await counted(session, `SELECT epoch, commits FROM ${table} WHERE ${where} FOR UPDATE`);
+        const now = await counted(session, `${look} FOR UPDATE`);
         return now === undefined ? isGone(session) : now.epoch === epoch && now.commits === commits + 1;
       };
-      const result = await database.write(async (session) => {
+      const how = first === undefined ? 'write' : 'writeAside';
+      const result = await database[how](async (session) => {
         if (attempted !== undefined && (await isCommitted(session))) return attempted.result;
         session.later({
           name: `fence_${table}`,
           text: `UPDATE ${table} SET commits = commits + 1 WHERE ${where} AND epoch = $2 AND commits = $3`,
           values: [...values, epoch, commits],
           writes: 1,
-          otherwise: replaced,
+          otherwise: unlessDropped(database, (now) => now.epoch === epoch && now.commits === commits),
         });
         attempted = { result: await work(session) };
         return attempted.result;

@@ -1,0 +1,82 @@
+import { databasePlace } from '../connection/databasePlace.js';
+import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
+import { INDEXES, isCovered, VIEWS } from './schema.js';
+
+/** How long to wait after somebody else was in the way, or refused it. */
+const AGAIN_MS = 10_000;
+
+const wanted = Object.entries(INDEXES).map(([index, on]) => `('${index}', '${tableOf(on)}')`);
+/** Indexes that are missing: of a whole table, or of one of its partitions, where it may have been begun. */
+const LACKS = `
+  SELECT index, relname AS part, indisvalid AS "isValid",
+    EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = inhrelid) AS "isBusy"
+  FROM (VALUES ${wanted.join()}) AS wanted (index, whole)
+    CROSS JOIN to_regclass('flow_store.' || index) AS its
+    LEFT JOIN pg_inherits AS part ON inhparent = to_regclass('flow_store.' || whole) AND its IS NOT NULL
+    LEFT JOIN pg_class ON oid = inhrelid LEFT JOIN pg_index ON indexrelid = to_regclass(concat('flow_store.', relname, '_', index))
+  WHERE its IS NULL OR inhrelid IS NOT NULL AND NOT EXISTS (
+    SELECT FROM pg_index JOIN pg_inherits ON inhrelid = indexrelid WHERE indrelid = part.inhrelid AND inhparent = its)`;
+
+/** Views as versions before 0.1.0 made them, without what a server adds in its own way. What others have changed is theirs. */
+const former = [...VIEWS].flatMap(([view, text]) => {
+  const before =
+    'EXISTS (SELECT FROM flow_store.coverage WHERE height >= from_height AND height <= to_height)';
+  const [start, end] = text.split(isCovered('data.height'));
+  return end === undefined ? [] : `('${view}', '${`${start}${before}`.replace(/[\s();"]|data\./g, '')}')`;
+});
+const FORMER = `
+  SELECT view FROM (VALUES ${former.join()}) AS former (view, text) JOIN pg_class ON relname = view AND relkind = 'v'
+  WHERE relnamespace = to_regnamespace('flow') AND reloptions IS NULL
+    AND text = regexp_replace(pg_get_viewdef(oid), '[[:space:]();"]|data[.]|coverage[.]|::integer', '', 'g')`;
+
+/** A condition that holds where `completeTables` would find nothing to do. */
+export const NOTHING_LACKS = `NOT EXISTS (${LACKS}) AND NOT EXISTS (${FORMER})`;
+
+/**
+ * Builds what a store of an earlier version lacks, or one that was restored in part, while it is used: indexes, of one partition
+ * after the other, and views. Nobody waits for it for longer than a second. It ends by itself, or once it is closed: what the
+ * server does then is the next one's to go on from.
+ */
+export function completeTables(url: string, dependencies: PostgresDatabaseDependencies) {
+  const { clock, logger } = dependencies;
+  // Of its own: what it waits for, for as long as somebody reads, is no trouble of the store.
+  const database = new PostgresDatabase(databasePlace(url), dependencies, { lockMs: 0 });
+  const briefly = (text: string): Promise<unknown> =>
+    database.transaction(async (session) => {
+      for (const each of [`SET LOCAL lock_timeout = '1s'`, text]) await session.query({ text: each });
+    });
+  const complete = async (): Promise<true | undefined> => {
+    for (;;) {
+      type Lack = Readonly<{ index: string; part: string | null; isValid: boolean | null; isBusy: boolean }>;
+      const [lack] = (await database.query<Lack>({ text: `${LACKS} LIMIT 1` })).rows;
+      if (lack === undefined) break;
+      const { index, isBusy, isValid, part: table } = lack;
+      if (isBusy) return undefined;
+      const on = INDEXES[index] ?? '';
+      if (table === null) {
+        await briefly(`CREATE INDEX IF NOT EXISTS ${index} ON ONLY flow_store.${on}`);
+        continue;
+      }
+      const name = `${table}_${index}`;
+      if (isValid === false) await database.executeSql(`DROP INDEX CONCURRENTLY flow_store.${name}`);
+      if (isValid !== true) {
+        const startedAtMs = clock.monotonic();
+        logger.info({ index, table }, 'an index is being built: what it is for is slow until then');
+        const its = on.replace(tableOf(on), table);
+        await database.executeSql(`CREATE INDEX CONCURRENTLY ${name} ON flow_store.${its}`);
+        const durationMs = Math.round(clock.monotonic() - startedAtMs);
+        logger.info({ index, table, durationMs }, 'an index is built');
+      }
+      await briefly(`ALTER INDEX flow_store.${index} ATTACH PARTITION flow_store.${name}`);
+    }
+    const { rows } = await database.query<{ view: string }>({ text: FORMER });
+    for (const { view } of rows) await briefly(`CREATE OR REPLACE VIEW flow.${view} AS ${VIEWS.get(view)}`);
+    return true;
+  };
+  const completing = database.watch(complete, AGAIN_MS);
+  return { close: () => Promise.all([database.close(), completing]) };
+}
+
+function tableOf(on: string): string {
+  return on.replace(/\W.*/, '');
+}
