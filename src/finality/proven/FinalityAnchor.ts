@@ -1,12 +1,13 @@
-import type { AccessNodes } from '../../access/index.js';
+import { outcomeOf, UpstreamError, type AccessNodes } from '../../access/index.js';
 import { toIdentifier, type Identifier } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { lastViewOf, readParts } from '../../proof/index.js';
 import type { CertificateThread, EpochState, StoredHeader } from '../../proof/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { HeightRange, IndexStore } from '../../storage/index.js';
-import { askEvidence, askProtocolState, EVIDENCE, type ProtocolStateAnswer } from './askProtocolState.js';
+import { askProtocolState, type ProtocolStateAnswer } from './askProtocolState.js';
 
+const EVIDENCE = 'GetCommitteeEvidence';
 /** Pause before nodes are asked again for a protocol state that none has. */
 const LACKING_MS = 300_000;
 /** The same where one may have it and does not answer. */
@@ -129,22 +130,24 @@ export class FinalityAnchor {
     if (named === undefined && last !== undefined)
       return this.#begin(last, await this.#parts.header(last.height));
     const [believed] = checkpoint === undefined ? await this.#kept(range, { isAnchor: true }) : [];
-    const height = named?.height ?? believed ?? from;
-    await this.#borrow({ from, to: height }, signal);
     // What is kept of a block below follows from the named one by hash.
-    const [below = height] = named === undefined ? [] : await this.#kept({ from, to: height });
-    const header = await this.#parts.header(this.#isLinked(below, height) ? below : height);
-    const answer = await this.#stateAt(header, signal);
+    const { header, answer } = await this.#newestIn({ from, to: named?.height ?? believed ?? from }, signal);
     if (answer.state !== undefined)
       return this.#begin(named ?? { kind: 'first_use', ...header }, header, answer);
     if (last !== undefined) return this.#begin(last, await this.#parts.header(last.height));
     if (checkpoint !== undefined || !answer.isLacking || to <= from) throw this.#pausing(answer);
-    await this.#borrow(range, signal);
-    const [given = to] = await this.#kept(range);
-    const newest = await this.#parts.header(believed ?? given);
-    const newer = await this.#stateAt(newest, signal);
+    const { header: newest, answer: newer } = await this.#newestIn({ from, to: believed ?? to }, signal);
     if (newer.state === undefined) throw this.#pausing(newer);
     await this.#begin({ kind: 'first_use', ...newest }, newest, newer);
+  }
+
+  /** Who signs at the newest block of the range of which that is kept, here or by a peer; else at its last one, as nodes tell. */
+  async #newestIn(range: HeightRange, signal: AbortSignal) {
+    const { to } = range;
+    await this.#borrow(range, signal);
+    const [kept = to] = await this.#kept(range);
+    const header = await this.#parts.header(this.#isLinked(kept, to) ? kept : to);
+    return { header, answer: await this.#stateAt(header, signal) };
   }
 
   /** Learns of a later epoch from the highest block that is proven. Expected errors: as for `begin`. */
@@ -195,7 +198,10 @@ export class FinalityAnchor {
     const { from, to } = range;
     if (from > to || (await this.#kept(range)).length > 0) return;
     const { idAt, header, nodes, store } = this.#parts;
-    for await (const { node, evidence } of askEvidence(to, nodes, signal)) {
+    for (const node of nodes.peers().filter((peer) => peer.supports(EVIDENCE))) {
+      const evidence = await outcomeOf(node.getCommitteeEvidence(to, { signal }));
+      // A peer that keeps nothing yet has done no wrong.
+      if (evidence instanceof UpstreamError) continue;
       const { height, id } = evidence;
       if (height < from || height > to || !this.#isLinked(height, to) || (await idAt(height)) !== id)
         continue;

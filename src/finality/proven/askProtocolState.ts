@@ -1,11 +1,10 @@
-import { answerOf, outcomeOf, UpstreamError } from '../../access/index.js';
-import type { AccessNode, AccessNodes, ReceivedEvidence, UpstreamErrorKind } from '../../access/index.js';
+import { answerOf, UpstreamError } from '../../access/index.js';
+import type { AccessNodes, UpstreamErrorKind } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
 import { CertificateThreadError } from '../../proof/index.js';
 import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
 
 const METHOD = 'GetProtocolStateSnapshotByHeight';
-export const EVIDENCE = 'GetCommitteeEvidence';
 /** A snapshot has megabytes, and the node gathers it first. */
 const TIMEOUT_MS = 30_000;
 /** Failures that say nothing of what the node has. */
@@ -84,20 +83,4 @@ export async function askProtocolState(
     isLacking: isLacking && said.length > 0,
     reason: `no access node gives the protocol state of block ${height}: ${why}${others}`,
   };
-}
-
-/**
- * What each peer keeps of who signs, of its newest such block at or below the height, best peer first. Nothing of it is
- * verified. Expected errors: the signal's abort reason.
- */
-export async function* askEvidence(
-  height: number,
-  nodes: AccessNodes,
-  signal: AbortSignal,
-): AsyncGenerator<{ readonly node: AccessNode; readonly evidence: ReceivedEvidence }, void> {
-  for (const node of nodes.peers().filter((peer) => peer.supports(EVIDENCE))) {
-    const evidence = await outcomeOf(node.getCommitteeEvidence(height, { signal }));
-    // A peer that keeps nothing yet has done no wrong.
-    if (!(evidence instanceof UpstreamError)) yield { node, evidence };
-  }
 }
