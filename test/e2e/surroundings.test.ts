@@ -1,8 +1,9 @@
 import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { runProgram, scratchDirectory } from '../support/program.js';
 import { devnetForTest, startArguments, startDaemon } from '../support/runningDaemon.js';
+import { TestSecrets } from '../support/secretFiles.js';
 
 async function indexed(environment: Readonly<Record<string, string>>, wrapper: readonly string[] = []) {
   const devnet = await devnetForTest({ seed: 7, startHead: 12, sealedLag: 0, paused: true, hashedIds: true });
@@ -124,16 +125,21 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
   });
 });
 
-it('a configuration on a mount that hangs holds up its reload alone, which is told', async () => {
-  const file = join(scratchDirectory(), 'config.json');
-  writeFileSync(file, '{}');
+it('a mount that hangs with configuration and secrets holds up the reload alone, which is told', async () => {
+  const { certificateFile, keyFile } = new TestSecrets('');
+  const directory = dirname(keyFile);
+  const file = join(directory, 'config.json');
+  writeFileSync(file, JSON.stringify({ api: { tls: { certificateFile, keyFile } } }));
   const freeze = 'Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)';
   const hanging = patched(
     'fs',
     `const { existsSync, openSync, promises, promises: { stat } } = builtin;
-    const hangs = (path) => path === '${file}' && existsSync('${file}.stale');
+    const hangs = (path) => String(path).startsWith('${directory}/') && existsSync('${file}.stale');
+    // Each holds a thread of the pool, of which the store needs one of four.
+    let held = 0;
+    const hang = () => new Promise(() => (held += 1) > 2 && process.exit(9));
     builtin.openSync = (path, ...how) => (hangs(path) ? ${freeze} : openSync(path, ...how));
-    promises.stat = (path, ...how) => (hangs(path) ? new Promise(() => undefined) : stat(path, ...how));`,
+    promises.stat = (path, ...how) => (hangs(path) ? hang() : stat(path, ...how));`,
   );
   const args = startArguments({ address: '127.0.0.1:1' }, scratchDirectory(), '--config', file);
   const preload = `--import=data:text/javascript,${encodeURIComponent(hanging)}`;

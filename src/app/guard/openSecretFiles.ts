@@ -201,11 +201,15 @@ async function watchSecret<T>(
   };
 }
 
-/** Changes with every change of the files. */
+/**
+ * Changes with every change of the files. One after the other: on a mount that hangs each look holds a thread of Node.js's pool,
+ * and the store needs one of four.
+ */
 async function stampOf(paths: readonly string[]): Promise<string> {
-  const stamps = paths.map(async (path) => {
+  const stamps: string[] = [];
+  for (const path of paths) {
     const about = await stat(path).catch(() => undefined);
-    return about === undefined ? 'gone' : `${about.ino} ${about.mtimeMs} ${about.size}`;
-  });
-  return (await Promise.all(stamps)).join();
+    stamps.push(about === undefined ? 'gone' : `${about.ino} ${about.mtimeMs} ${about.size}`);
+  }
+  return stamps.join();
 }

@@ -73,13 +73,13 @@ export function watchDisk(
 
 /** The store is its lock: LevelDB keeps that file open, so that no other file has its number. */
 async function seenAt(path: string): Promise<Seen> {
-  const [disk, lock] = await Promise.allSettled([diskRoomOf(path), stat(join(path, 'LOCK'))]);
-  const isGone =
-    lock.status === 'rejected' &&
-    ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'].some((code) => hasCode(lock.reason, code));
-  return {
-    // File systems in memory or user space may report a size of 0: it is unknown, and not full.
-    disk: disk.status === 'fulfilled' && disk.value.sizeBytes > 0 ? disk.value : undefined,
-    place: lock.status === 'fulfilled' ? `${lock.value.dev}:${lock.value.ino}` : isGone ? GONE : undefined,
-  };
+  // One after the other, as each holds a thread of Node.js's pool while the disk hangs.
+  const disk = await diskRoomOf(path).catch(() => undefined);
+  const codes = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'];
+  const place = await stat(join(path, 'LOCK')).then(
+    ({ dev, ino }) => `${dev}:${ino}`,
+    (error: unknown) => (codes.some((code) => hasCode(error, code)) ? GONE : undefined),
+  );
+  // File systems in memory or user space may report a size of 0: it is unknown, and not full.
+  return { disk: disk !== undefined && disk.sizeBytes > 0 ? disk : undefined, place };
 }
