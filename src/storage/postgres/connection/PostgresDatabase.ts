@@ -129,6 +129,7 @@ export class PostgresDatabase implements Session {
       while (this.#aside >= MAX_ASIDE) await new Promise<void>((resolve) => this.#waitingAside.push(resolve));
       this.#aside += 1;
       try {
+        this.#closing.signal.throwIfAborted();
         return await this.transaction(action);
       } finally {
         this.#aside -= 1;

@@ -5,7 +5,7 @@ import { INDEXES, isCovered, VIEWS } from './schema.js';
 /** How long to wait after somebody else was in the way, or refused it. */
 const AGAIN_MS = 10_000;
 
-const wanted = Object.entries(INDEXES).map(([index, on]) => `('${index}', '${tableOf(on)}')`);
+const wanted = Object.entries(INDEXES).map(([index, [table]]) => `('${index}', '${table}')`);
 /** Indexes that are missing: of a whole table, or of one of its partitions, where it may have been begun. */
 const LACKS = `
   SELECT index, relname AS part, indisvalid AS "isValid",
@@ -38,7 +38,7 @@ export const NOTHING_LACKS = `NOT EXISTS (${LACKS}) AND NOT EXISTS (${FORMER})`;
  * server does then is the next one's to go on from.
  */
 export function completeTables(url: string, dependencies: PostgresDatabaseDependencies) {
-  const { clock, logger } = dependencies;
+  const { logger } = dependencies;
   // Of its own: what it waits for, for as long as somebody reads, is no trouble of the store.
   const database = new PostgresDatabase(databasePlace(url), dependencies, { lockMs: 0 });
   const briefly = (text: string): Promise<unknown> =>
@@ -50,22 +50,19 @@ export function completeTables(url: string, dependencies: PostgresDatabaseDepend
       type Lack = Readonly<{ index: string; part: string | null; isValid: boolean | null; isBusy: boolean }>;
       const [lack] = (await database.query<Lack>({ text: `${LACKS} LIMIT 1` })).rows;
       if (lack === undefined) break;
-      const { index, isBusy, isValid, part: table } = lack;
+      const { index, isBusy, isValid, part } = lack;
       if (isBusy) return undefined;
-      const on = INDEXES[index] ?? '';
-      if (table === null) {
-        await briefly(`CREATE INDEX IF NOT EXISTS ${index} ON ONLY flow_store.${on}`);
+      const [table, on] = INDEXES[index] ?? [];
+      if (part === null) {
+        await briefly(`CREATE INDEX IF NOT EXISTS ${index} ON ONLY flow_store.${table} ${on}`);
         continue;
       }
-      const name = `${table}_${index}`;
+      const name = `${part}_${index}`;
       if (isValid === false) await database.executeSql(`DROP INDEX CONCURRENTLY flow_store.${name}`);
       if (isValid !== true) {
-        const startedAtMs = clock.monotonic();
-        logger.info({ index, table }, 'an index is being built: what it is for is slow until then');
-        const its = on.replace(tableOf(on), table);
-        await database.executeSql(`CREATE INDEX CONCURRENTLY ${name} ON flow_store.${its}`);
-        const durationMs = Math.round(clock.monotonic() - startedAtMs);
-        logger.info({ index, table, durationMs }, 'an index is built');
+        logger.info({ index, table: part }, 'an index is being built: what it is for is slow until then');
+        await database.executeSql(`CREATE INDEX CONCURRENTLY ${name} ON flow_store.${part} ${on}`);
+        logger.info({ index, table: part }, 'an index is built');
       }
       await briefly(`ALTER INDEX flow_store.${index} ATTACH PARTITION flow_store.${name}`);
     }
@@ -75,8 +72,4 @@ export function completeTables(url: string, dependencies: PostgresDatabaseDepend
   };
   const completing = database.watch(complete, AGAIN_MS);
   return { close: () => Promise.all([database.close(), completing]) };
-}
-
-function tableOf(on: string): string {
-  return on.replace(/\W.*/, '');
 }

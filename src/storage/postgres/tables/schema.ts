@@ -12,16 +12,18 @@ export const PARTITION_HEIGHTS = 5_000_000;
 export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
 
 /** Indexes besides the primary keys. `completeTables` recreates those that were dropped, or not restored with their tables. */
-export const INDEXES: Readonly<Record<string, string>> = {
-  block_id: 'block (id)',
-  block_time: 'block (time)',
-  collection_id: 'collection (id)',
-  transaction_id: 'transaction (id)',
-  transaction_script: 'transaction (script_hash)',
+export const INDEXES: Readonly<Record<string, readonly [table: string, on: string]>> = {
+  block_id: ['block', '(id)'],
+  block_time: ['block', '(time)'],
+  collection_id: ['collection', '(id)'],
+  transaction_id: ['transaction', '(id)'],
+  transaction_script: ['transaction', '(script_hash)'],
   // A few heights are removed or checked at once, which must not read a whole partition. It is small, and costs a commit nothing.
   // Ranges are filled at the same time, so a page has heights of several.
-  account_transaction_height:
-    'account_transaction USING brin (height int8_minmax_multi_ops) WITH (autosummarize = on)',
+  account_transaction_height: [
+    'account_transaction',
+    'USING brin (height int8_minmax_multi_ops) WITH (autosummarize = on)',
+  ],
 };
 
 /** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make. */
@@ -154,7 +156,9 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     hash bytea PRIMARY KEY,
     body bytea NOT NULL
   )`,
-  ...Object.entries(INDEXES).map(([name, on]) => `CREATE INDEX ${name} ON flow_store.${on}`),
+  ...Object.entries(INDEXES).map(
+    ([name, [table, on]]) => `CREATE INDEX ${name} ON flow_store.${table} ${on}`,
+  ),
 ];
 
 const SEEN = {
