@@ -17,6 +17,8 @@ const UNTRIED_MAX_MS = 2_000;
 const WAKE_AFTER_MS = 1_000;
 /** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
 const MAX_AWAITED_WOKEN = 32;
+/** Where more than so many pause, they are looked through so often at most: with thousands, a look at each delivery took minutes. */
+const MANY = { pausing: 256, everyMs: 50 };
 
 type Parts = Pick<CollectionRequesterOptions, 'workersPerHeight' | 'backoffMinMs' | 'backoffMaxMs'> &
   Pick<CollectionRequesterDependencies, 'mcq' | 'clock' | 'random'> & {
@@ -46,6 +48,8 @@ export class RequestOrder {
   readonly #failing = new Set<string>();
   /** The lowest height pauses for collections that their node is expected to fetch. */
   #awaitsFetched = false;
+  /** When many were looked through last. */
+  #lookedAtMs = -Infinity;
   #headHeight = 0;
 
   constructor(parts: Parts) {
@@ -188,9 +192,14 @@ export class RequestOrder {
 
   /** The node delivered. It may now have the collection's siblings too, and its earlier failures may be over. */
   gave(given: WantedCollection, { name }: AccessNode): void {
-    for (const record of given.heights) if (this.#waits.size > 0) this.#wake(this.#pausingAt(record));
+    const nowMs = this.#parts.clock.monotonic();
+    const isDue = this.#waits.size <= MANY.pausing || nowMs - this.#lookedAtMs >= MANY.everyMs;
+    if (isDue) this.#lookedAtMs = nowMs;
+    for (const record of given.heights)
+      if (this.#waits.size > 0 && (isDue || record.missingCount <= MANY.pausing))
+        this.#wake(this.#pausingAt(record));
     // What the node could not fetch for long, it now can.
-    if (isAwaited(given) && given.earlyAttempts >= EARLY_PAUSE.times)
+    if (isDue && isAwaited(given) && given.earlyAttempts >= EARLY_PAUSE.times)
       this.#wakeAwaited([...this.#parts.mcq.allWanted()].filter(({ lastNode }) => lastNode === name));
     if (!this.#failing.delete(name)) return;
     this.#wake(

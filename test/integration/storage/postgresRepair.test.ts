@@ -1,10 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import { asAdmin, blocksIn, commitThrough, countIn, evidenceOf, heal } from '../../support/index.js';
-import { lockHeld, plainChain, range, rowsOf, until, usePostgres, valueIn } from '../../support/index.js';
+import { chainWith, lockHeld, range, rowsOf, seededCollection } from '../../support/index.js';
+import { until, usePostgres, valueIn } from '../../support/index.js';
 
 const FIRST = 10;
 const LAST = 49;
-const chain = plainChain(FIRST, LAST - FIRST + 1, 2);
+/** Block 39 repeats what is in block 36. */
+const nameOf = (index: number): string => `of ${index === 29 ? 26 : index}`;
+const chainOf = (blocks: number) => chainWith(FIRST, blocks, (index) => [seededCollection(nameOf(index), 2)]);
+const chain = chainOf(LAST - FIRST + 1);
 const whole = range(FIRST, LAST);
 const postgres = usePostgres();
 
@@ -65,7 +69,7 @@ describe('a store on PostgreSQL that is damaged', () => {
       `hash = (SELECT script_hash FROM flow_store.transaction WHERE height = ${height} LIMIT 1)`;
     for (const [height, , sql] of damages) await asAdmin(url, `${sql} WHERE height = ${height}`);
     await asAdmin(url, `DELETE FROM flow_store.script WHERE ${scriptOf(43)}`);
-    await asAdmin(url, `UPDATE flow_store.script SET body = 'x' WHERE ${scriptOf(49)}`);
+    await asAdmin(url, `UPDATE flow_store.script SET body = 'x' WHERE ${scriptOf(49)} OR ${scriptOf(36)}`);
     const expected = {
       kept: [range(10, 11), range(13, 19), range(30, 35), range(37, 40), range(42, 49)],
       holes: [range(12), range(36), range(41)],
@@ -155,7 +159,7 @@ describe('a store on PostgreSQL that is damaged', () => {
 
 describe('a damaged height in a database', () => {
   /** The same, and a block more. */
-  const longer = plainChain(FIRST, LAST - FIRST + 2, 2);
+  const longer = chainOf(LAST - FIRST + 2);
 
   const filled = () => postgres.filled(FIRST, blocksIn(chain, whole));
 

@@ -56,7 +56,7 @@ export async function repairPostgres(
       const before = await readBook(database);
       return { ...report, ...outcomeOf(repairedBook(before, found.lostHeights)) };
     }
-    await repairAll(fence, without(found.damagedHeights, found.lostHeights), signal);
+    await repairAll(fence, found, signal);
     const repaired = await fence.write((session) => repairBook(session, found.lostHeights, lastPlan));
     const [left] = (await verify()).damages;
     if (left !== undefined) {
@@ -75,7 +75,7 @@ export async function repairPostgres(
 /** Removes damaged evidence, which nodes are asked for again, and damaged scripts; rebuilds the rows of sound blocks. */
 async function repairAll(
   fence: Fence,
-  damaged: HeightRanges,
+  { damagedHeights, lostHeights }: VerifyReport,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   await fence.write(async (session) => {
@@ -85,10 +85,10 @@ async function repairAll(
       if (height !== undefined && (await isDamagedEvidence(entry))) bad.push(height);
     }
     await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [bad] });
-    for (const height of await removeDamagedScripts(session))
+    for (const height of await removeDamagedScripts(session, lostHeights))
       await repairRows(session, { from: height, to: height });
   });
-  for (const some of slicesOf(damaged, HEIGHTS_AT_ONCE)) {
+  for (const some of slicesOf(without(damagedHeights, lostHeights), HEIGHTS_AT_ONCE)) {
     signal?.throwIfAborted();
     await fence.write((session) => repairRows(session, some));
   }
@@ -105,11 +105,13 @@ async function repairRows(session: WriteSession, range: HeightRange): Promise<vo
   for (const step of rows.steps()) session.later(step);
 }
 
-/** Removes damaged scripts; returns for each the height of a transaction that has it. */
-async function removeDamagedScripts(session: Session): Promise<number[]> {
+/** Removes damaged scripts; returns for each the height of a transaction that has it, and is not lost. */
+async function removeDamagedScripts(session: Session, lost: HeightRanges): Promise<number[]> {
   const { rows } = await session.query<{ height: number | null }>({
     text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
-      SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction WHERE script_hash = hash) AS height FROM wrong`,
+      SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction
+        WHERE script_hash = hash AND NOT height <@ ANY ($1::int8range[])) AS height FROM wrong`,
+    values: [lost.map(({ from, to }) => `[${from},${to}]`)],
   });
   return rows.flatMap(({ height }) => height ?? []);
 }
