@@ -133,12 +133,8 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
         const { answered, head: height, headMovedAtMs, headTroubles } = state;
         const answeredAtMs = answered === true ? clock.monotonic() : answered;
         return {
-          ...{
-            height,
-            reportedBy: 'a:1',
-            troubles: () => headTroubles,
-            advanceAgeMs: () => clock.monotonic() - headMovedAtMs,
-          },
+          reportedBy: 'a:1',
+          ...{ height, troubles: () => headTroubles, advanceAgeMs: () => clock.monotonic() - headMovedAtMs },
           answerAgeMs: () => (answeredAtMs === false ? undefined : clock.monotonic() - answeredAtMs),
         };
       },
