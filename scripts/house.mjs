@@ -108,7 +108,7 @@ const subFloors = {
   'app/line': [['history'], ['buildLine.ts']],
   'ranges/pgboss': [['PlanQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
-  'storage/leveldb': [['ranges'], ['removal'], ['writing'], ['reading'], ['directory']],
+  'storage/leveldb': [['removal'], ['writing'], ['reading'], ['directory']],
   'storage/records': [
     ['reading'],
     ['book'],
@@ -117,7 +117,7 @@ const subFloors = {
     ['coding'],
     ['accountCoverage.ts', 'heightRanges.ts'],
   ],
-  'storage/postgres': [['ranges', 'verify'], ['writing'], ['reading'], ['tables'], ['connection']],
+  'storage/postgres': [['verify'], ['writing'], ['reading'], ['tables'], ['connection']],
 };
 
 /** Sub-rooms with sub-rooms of their own, as `room/sub-room`, to any depth. */

@@ -30,7 +30,6 @@ export type {
   NodeHealth,
   NodeVersionInfo,
   ReceivedBlock,
-  ReceivedEvidence,
   StreamOptions,
 } from './types.js';
 export { type UpstreamErrorKind, outcomeOf, UpstreamError } from './UpstreamError.js';
