@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { AccessMethod, BlockDigest, BlockHeader, ReceivedBlock } from '../../../src/access/index.js';
-import type { ReceivedEvidence, UpstreamError, UpstreamErrorKind } from '../../../src/access/index.js';
-import type { CallOptions } from '../../../src/access/types.js';
+import type { UpstreamError, UpstreamErrorKind } from '../../../src/access/index.js';
+import type { CallOptions, ReceivedEvidence } from '../../../src/access/types.js';
 import { toIdentifier, type FinalizedBlock, type Identifier } from '../../../src/flow/index.js';
 import { unlessAborted } from '../../../src/runtime/index.js';
 import { NodeInMemory, NodesInMemory } from '../../support/nodesInMemory.js';
