@@ -1,10 +1,8 @@
 // Writes docs/fault-matrix.md from the matrix itself.
-import { everyCell, type Cell } from '../../test/matrix/cells.js';
+import { cells, type Cell } from '../../test/matrix/cells.js';
 import { meanings } from '../../test/matrix/faults.js';
 import { subjects, tells, type Mode, type Way } from '../../test/matrix/subjects.js';
 import { writeFormatted } from './writeGenerated.js';
-
-const cells = everyCell();
 
 const modes: Readonly<Record<Mode, string>> = {
   hybrid: 'both sources',

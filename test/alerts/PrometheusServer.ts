@@ -8,9 +8,8 @@ import { scaledRules } from './scaledRules.js';
 
 const JOB = 'flow-collection-indexer';
 
-export interface Series {
+interface Series {
   readonly metric: Readonly<Record<string, string>>;
-  readonly values: readonly (readonly [number, string])[];
 }
 
 /** A real Prometheus that scrapes every second and evaluates the shipped rules, sped up. */

@@ -100,6 +100,14 @@ it('because the password has changed, is asked again with that of the file', asy
     return;
   }
   const role = await passwordRole(url, 'rotated', 'old-one');
+  for (const [store, words] of [
+    [role.url, /Give the password in PGPASSWORD, or in the file that PGPASSFILE names/],
+    [role.url.replace('@', ':wrong-one@'), /password authentication failed .*PGPASSFILE/],
+  ] as const) {
+    const { code, stderr } = await runCommand(['verify', '--network', 'devnet', '--store', store]);
+    expect([code, stderr]).toEqual([74, expect.stringMatching(words)]);
+    expect(stderr).not.toMatch(/wrong-one|rotated:/);
+  }
   const environment = { PGPASSFILE: role.passwordFile, NODE_PG_FORCE_NATIVE: '1' };
   const daemon = await startDaemon(start('--store', role.url), environment);
   await daemon.reaches(HEAD);

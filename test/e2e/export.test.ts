@@ -17,11 +17,13 @@ const KILLS = 4;
 const filled = () => filledDirectory({ chain: new ChainGenerator(chainOptions), from: ROOT, to: LAST });
 const within = (name: string): string => join(scratchDirectory(), name);
 
+const sha256 = (of: string | Buffer): string => createHash('sha256').update(of).digest('hex');
+
 /** The closing line of a file; it is what it says. */
 function closingOf(text: string): Record<string, unknown> {
   const at = text.lastIndexOf('\n', text.length - 2) + 1;
   const closing = JSON.parse(text.slice(at)) as Record<string, unknown>;
-  expect(closing['sha256']).toBe(createHash('sha256').update(text.slice(0, at)).digest('hex'));
+  expect(closing['sha256']).toBe(sha256(text.slice(0, at)));
   return closing;
 }
 
@@ -40,16 +42,9 @@ function partitionedTo(directory: string): number {
 
 function digests(directory: string): Record<string, string> {
   const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => join(parentPath, name))
-    .sort();
-  return Object.fromEntries(
-    files.map((path) => [
-      path.slice(directory.length),
-      createHash('sha256').update(readFileSync(path)).digest('hex'),
-    ]),
-  );
+  const files = entries.filter((entry) => entry.isFile());
+  const paths = files.map(({ parentPath, name }) => join(parentPath, name));
+  return Object.fromEntries(paths.map((path) => [path.slice(directory.length), sha256(readFileSync(path))]));
 }
 
 it('follows the chain through a daemon that is killed and started again, and is closed by a signal', async () => {

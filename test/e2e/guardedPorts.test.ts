@@ -1,15 +1,17 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import { get, request, type RequestOptions } from 'node:https';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { connect } from 'node:tls';
-import { credentials, Metadata, type ChannelCredentials } from '@grpc/grpc-js';
+import { credentials, type ChannelCredentials } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
-import { atEnd, beginCall, devnetForTest, eventually, indexedHere, probeOn } from '../support/daemons.js';
-import { runCommand, runDaemonHere, runProgram, scratchDirectory, sessionOn } from '../support/daemons.js';
-import { startArguments } from '../support/daemons.js';
+import { atEnd, beginCall, devnetForTest, eventually, indexedHere, metadataOf } from '../support/daemons.js';
+import { probeOn, runCommand, runDaemonHere, runProgram, scratchDirectory } from '../support/daemons.js';
+import { sessionOn, startArguments } from '../support/daemons.js';
 import { certificateOf, clientCaFile, clientCertificateFile } from '../support/secretFiles.js';
 import { clientKeyFile, keyOf, TestSecrets } from '../support/secretFiles.js';
 import type { CertificateName } from '../support/secretFiles.js';
@@ -20,33 +22,18 @@ interface Brought extends Pick<RequestOptions, 'cert' | 'key' | 'method'> {
   readonly trusts?: CertificateName;
 }
 
-interface SecureAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, unknown>>;
-  readonly body: string;
-}
-
 /** One request over TLS, with a connection of its own. Rejects where none comes about. */
-function askSecurely(
+async function askSecurely(
   port: number,
   path: string,
   { token, trusts = 'localhost', ...rest }: Brought = {},
-): Promise<SecureAnswer> {
+) {
   const options = {
     ...{ host: 'localhost', port, path, agent: false, ca: readFileSync(certificateOf(trusts)), ...rest },
     headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
   };
-  return new Promise((resolve, reject) => {
-    request(options, (response) => {
-      let body = '';
-      response.setEncoding('utf8').on('data', (text: string) => (body += text));
-      response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, headers: response.headers, body }),
-      );
-    })
-      .on('error', reject)
-      .end();
-  });
+  const [response] = (await once(request(options).end(), 'response')) as [IncomingMessage];
+  return { status: response.statusCode ?? 0, headers: response.headers, body: await text(response) };
 }
 
 function grpcCredentials({ token, trusts = 'localhost', cert, key }: Brought = {}): ChannelCredentials {
@@ -54,23 +41,18 @@ function grpcCredentials({ token, trusts = 'localhost', cert, key }: Brought = {
   const channel = credentials.createSsl(ca, own[0] ?? null, own[1] ?? null);
   if (token === undefined) return channel;
   const call = credentials.createFromMetadataGenerator((_options, give) => {
-    const metadata = new Metadata();
-    metadata.set('authorization', `Bearer ${token}`);
-    give(null, metadata);
+    give(null, metadataOf({ authorization: `Bearer ${token}` }));
   });
   return credentials.combineChannelCredentials(channel, call);
 }
 
-function fingerprintShown(port: number): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect(
-      { port, host: 'localhost', rejectUnauthorized: false, ALPNProtocols: ['h2', 'http/1.1'] },
-      () => {
-        resolve(socket.getPeerCertificate().fingerprint256);
-        socket.destroy();
-      },
-    ).on('error', reject);
-  });
+async function fingerprintShown(port: number): Promise<string> {
+  const how = { port, host: 'localhost', rejectUnauthorized: false, ALPNProtocols: ['h2', 'http/1.1'] };
+  const socket = connect(how);
+  await once(socket, 'secureConnect');
+  const { fingerprint256 } = socket.getPeerCertificate();
+  socket.destroy();
+  return fingerprint256;
 }
 
 const TOKEN = 'a-token-of-this-test-0123';

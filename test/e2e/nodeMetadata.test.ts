@@ -1,11 +1,10 @@
 import { chmodSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Metadata, type ServiceError } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { DevnetHandle } from '../../src/devnet/index.js';
-import { devnetForTest, eventually, probeOn, RestNode, runCommand } from '../support/daemons.js';
-import { runDaemonHere, scratchDirectory, startArguments, startDaemonHere } from '../support/daemons.js';
-import { WsClient, type DaemonHere } from '../support/daemons.js';
+import { devnetForTest, eventually, metadataOf, probeOn, refusalOf, RestNode } from '../support/daemons.js';
+import { runCommand, runDaemonHere, scratchDirectory, startArguments } from '../support/daemons.js';
+import { startDaemonHere, WsClient, type DaemonHere } from '../support/daemons.js';
 import { HostedNode } from '../support/hostedNode.js';
 
 const ROOT = 1_000;
@@ -26,21 +25,9 @@ function metadataFile(text: string, mode = 0o600): string {
 const doctorOf = ([, ...flags]: readonly string[]) => runCommand(['doctor', ...flags]);
 
 /** How a call of the read API is refused that only a node can answer. */
-function forwardedCall(
-  daemon: DaemonHere,
-  metadata: Readonly<Record<string, string>>,
-): Promise<ServiceError> {
-  const sent = new Metadata();
-  for (const [name, value] of Object.entries(metadata)) sent.set(name, value);
-  const call = probeOn(daemon.grpcAddress).raw(
-    '/flow.access.AccessAPI/GetEventsForHeightRange',
-    Buffer.alloc(0),
-    sent,
-  );
-  return call.then(
-    () => expect.unreachable('a simulated node has no events'),
-    (error: unknown) => error as ServiceError,
-  );
+function forwardedCall(daemon: DaemonHere, metadata: Readonly<Record<string, string>>) {
+  const path = '/flow.access.AccessAPI/GetEventsForHeightRange';
+  return refusalOf(probeOn(daemon.grpcAddress).raw(path, Buffer.alloc(0), metadataOf(metadata)));
 }
 
 describe('hosted access nodes that want metadata with every call', () => {

@@ -227,12 +227,7 @@ it.each([
   const proxy = await RestNode.start((request, response) => {
     void fetch(chain.url + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
   });
-  const { given } = unreadPipe({ isFull: true });
-  const program = startProgram(
-    [...command.split(' '), '--api-port', String(proxy.port)],
-    {},
-    { outputs: [given, given] },
-  );
+  const program = startProgram([...command.split(' '), '--api-port', String(proxy.port)], {}, both());
   await eventually(() => proxy.seen.length >= requests);
   expect(await program.stop('SIGINT')).toBe(outcome);
 });

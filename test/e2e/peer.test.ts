@@ -9,9 +9,8 @@ import { startDaemonHere, storeFlags, type DaemonHere, type ScrapedMetrics } fro
 const ROOT = 1_000;
 const TOP = ROOT + 160;
 const chainOptions: ChainOptions = { seed: 23, rootHeight: ROOT, profile: 'mixed' };
-const chain = new ChainGenerator(chainOptions);
-const blocks = new Map(blocksOf(chain, ROOT, TOP).map((block) => [block.height, block]));
-const withCollections = [...blocks.values()].filter(({ collections }) => collections.length > 0);
+const blocks = blocksOf(new ChainGenerator(chainOptions), ROOT, TOP);
+const withCollections = blocks.filter(({ collections }) => collections.length > 0);
 
 const still = { ...chainOptions, startHead: TOP };
 

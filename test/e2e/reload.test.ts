@@ -4,39 +4,28 @@ import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import type { DevnetHandle } from '../../src/devnet/index.js';
 import { eventually, scratchDirectory } from '../support/program.js';
 import { indexedHere, type DaemonHere } from '../support/runningDaemon.js';
 
 const RELOADED = 'configuration reloaded';
 
-interface World {
-  readonly daemon: DaemonHere;
-  readonly devnet: DevnetHandle;
-  readonly file: string;
-  readonly write: (content: unknown) => void;
-  /** Has it reload, and gives the log lines from there on until one has this message. */
-  readonly reload: (message: string) => Promise<readonly Record<string, unknown>[]>;
-}
-
-async function world(content: unknown, ...flags: readonly string[]): Promise<World> {
+async function world(content: unknown, ...flags: readonly string[]) {
   const file = join(scratchDirectory(), 'config.json');
   const write = (next: unknown): void =>
     writeFileSync(file, typeof next === 'string' ? next : JSON.stringify(next));
   write(content);
   const chain = { seed: 5, profile: 'mixed', startHead: 20 } as const;
   const { daemon, devnet } = await indexedHere(chain, '--config', file, ...flags);
-  return {
-    ...{ daemon, devnet, file, write },
-    reload: (message) => {
-      const before = daemon.program.logs().length;
-      daemon.program.reload();
-      return eventually(() => {
-        const lines = daemon.program.logs().slice(before);
-        return lines.some(({ msg }) => msg === message) ? lines : undefined;
-      });
-    },
+  /** Has it reload, and gives the log lines from there on until one has this message. */
+  const reload = (message: string) => {
+    const before = daemon.program.logs().length;
+    daemon.program.reload();
+    return eventually(() => {
+      const lines = daemon.program.logs().slice(before);
+      return lines.some(({ msg }) => msg === message) ? lines : undefined;
+    });
   };
+  return { daemon, devnet, file, write, reload };
 }
 
 async function statuses(daemon: DaemonHere, count: number): Promise<readonly number[]> {

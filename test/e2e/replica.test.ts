@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { asAdmin, atEnd, daemonOn, devnetForTest, eventually, refused } from '../support/daemons.js';
-import { runCommand, usePostgres } from '../support/daemons.js';
+import { asAdmin, atEnd, daemonOn, devnetForTest, eventually, usePostgres } from '../support/daemons.js';
 import { replicaMaker, startReplica } from '../support/postgresReplica.js';
 
 const postgres = usePostgres({ isOwn: true });
@@ -73,16 +72,6 @@ it('see what a streaming replica has come to', async ({ skip }) => {
   expect((await daemon.api('/v1/blocks?height=45')).status).toBe(404);
   await replica.resume();
   await readable(45);
-});
-
-it('need an index to be a replica of', async () => {
-  const check = (...flags: string[]) => runCommand(['config', 'check', ...flags]);
-  const alone = await check('--api-store', 'postgres://localhost/flow');
-  expect(alone).toMatchObject(refused(78, 'no such database is given'));
-  const unsure = ['--store', 'postgres://localhost/flow', '--api-store', 'postgres://h/d?sslmode=prefer'];
-  const why = 'api.store cannot be used: sslmode=prefer';
-  expect(await check(...unsure)).toMatchObject(refused(64, why));
-  expect((await check('--store', 'postgres://somebody@localhost/flow')).code).toBe(0);
 });
 
 function postgresOf(url: string): string {

@@ -1,4 +1,5 @@
 import { expect, it, vi } from 'vitest';
+import type { WorkerState } from '../../src/ranges/index.js';
 import { answered, devnetForTest, eventually, rowsOfBlocks, runCommand } from '../support/daemons.js';
 import { scratchDirectory, startArguments, startDaemon, startDaemonHere } from '../support/daemons.js';
 import { storeFlags, usePostgres } from '../support/daemons.js';
@@ -7,14 +8,6 @@ const HISTORY = 2_300;
 /** A range of a worker that died runs again within so long. */
 const TAKEOVER_MS = 12_000;
 const SLACK_MS = 5_000;
-
-interface Listed {
-  readonly id: string;
-  readonly pid: number;
-  readonly state: string;
-  readonly isAlive: boolean;
-  readonly busyWith: readonly { readonly from: number; readonly to: number }[];
-}
 
 vi.setConfig({ testTimeout: 300_000 });
 const postgres = usePostgres();
@@ -27,8 +20,8 @@ it('fill it once, though one is killed; and end when they are told to', async ()
   const flags = ['--store', url, '--start-height', String(HISTORY), '--backfill-parallel-ranges', '1'];
   const args = () => startArguments(devnet, scratchDirectory(), ...flags, '--backfill-window', '16');
   const command = (...words: string[]) => runCommand([...words, ...storeFlags(scratchDirectory(), url)]);
-  const workers = async (): Promise<readonly Listed[]> =>
-    JSON.parse((await command('workers', '--json')).stdout) as Listed[];
+  const workers = async (): Promise<readonly WorkerState[]> =>
+    JSON.parse((await command('workers', '--json')).stdout) as WorkerState[];
 
   const first = await startDaemonHere(args());
   await first.reaches(HISTORY);

@@ -14,17 +14,21 @@ export interface Cell {
   readonly expected: Expectation;
 }
 
-export function everyCell(): Cell[] {
-  return subjects.flatMap((subject) =>
-    matrixFaults
-      .filter((fault) => canStrike(subject, fault))
-      .flatMap((fault) =>
-        subject.phases
-          .map((phase) => cellOf(subject, fault, phase))
-          // A head can have fallen only below one that was told before.
-          .filter(({ kind, phase }) => kind !== 'fallen head' || phase !== 'start'),
-      ),
-  );
+export const cells: readonly Cell[] = subjects.flatMap((subject) =>
+  matrixFaults
+    .filter((fault) => canStrike(subject, fault))
+    .flatMap((fault) =>
+      subject.phases
+        .map((phase) => cellOf(subject, fault, phase))
+        // A head can have fallen only below one that was told before.
+        .filter(({ kind, phase }) => kind !== 'fallen head' || phase !== 'start'),
+    ),
+);
+
+export function cellNamed(wanted: string): Cell {
+  const cell = cells.find(({ name }) => name === wanted);
+  if (cell === undefined) throw new Error(`there is no cell ${wanted}`);
+  return cell;
 }
 
 /** A fault that makes no sense for one of the methods would leave that one honest. `*` has what makes sense for all. */
@@ -41,10 +45,10 @@ function cellOf(subject: Subject, fault: MatrixFault, phase: Phase): Cell {
 }
 
 /** One of each method, class of fault and demand: another one with every seed. */
-export function sampleOf(cells: readonly Cell[], seed: number): Cell[] {
+export function sampleOf(named: readonly Cell[], seed: number): Cell[] {
   const random = seededRandom(seed);
   const alike = new Map<string, Cell[]>();
-  for (const cell of cells) {
+  for (const cell of named) {
     const key = `${cell.subject.method}/${cell.kind}/${demandOf(cell)}`;
     alike.set(key, [...(alike.get(key) ?? []), cell]);
   }

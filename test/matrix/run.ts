@@ -8,7 +8,7 @@
 //     --list           names the cells, and plays none
 //     --report FILE    writes the result as JSON
 import { conclude, isLane, serveWork, textOf, wholeNumber, workOff, WORKERS } from '../support/campaign.js';
-import { everyCell, sampleOf, type Cell } from './cells.js';
+import { cellNamed, cells, sampleOf, type Cell } from './cells.js';
 import { isDisturbed, play, type CellResult } from './play.js';
 import { refuse, scriptOptions } from '../support/scriptOptions.js';
 
@@ -27,8 +27,7 @@ const { values } = scriptOptions({
   },
 });
 
-const cells = everyCell();
-if (isLane) serveWork((name: string) => play(cellOf(name)));
+if (isLane) serveWork((name: string) => play(cellNamed(name)));
 else await command();
 
 async function command(): Promise<void> {
@@ -74,12 +73,6 @@ async function command(): Promise<void> {
     remark: `${ended('progress')} went on, ${ended('cause')} told the cause, ${ended('exit')} ended`,
   };
   conclude(outcome, values.report, { seconds, results });
-}
-
-function cellOf(wanted: string): Cell {
-  const cell = cells.find(({ name }) => name === wanted);
-  if (cell === undefined) throw new Error(`there is no cell ${wanted}`);
-  return cell;
 }
 
 /** Cells that are alike wait alike: side by side they would all start and stop at once. */

@@ -34,11 +34,8 @@ it('builds, dry, everything that would be published, and says what comes next', 
   ]);
   for (const line of files) {
     const [sum = '', file = ''] = line.split('  ');
-    expect(
-      createHash('sha256')
-        .update(readFileSync(join(out, file)))
-        .digest('hex'),
-    ).toBe(sum);
+    const hash = createHash('sha256').update(readFileSync(join(out, file)));
+    expect(hash.digest('hex'), file).toBe(sum);
   }
   expect(stdout).toContain(`npm publish `);
   expect(stdout).toContain(`git tag --sign`);

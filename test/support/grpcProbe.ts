@@ -177,6 +177,12 @@ export class StreamReader extends Arrivals<Message> {
   }
 }
 
+export function metadataOf(fields: Readonly<Record<string, string | Buffer>>): Metadata {
+  const metadata = new Metadata();
+  for (const [name, value] of Object.entries(fields)) metadata.set(name, value);
+  return metadata;
+}
+
 /** How a call ended that is expected to be refused. */
 export async function refusalOf(call: Promise<unknown>) {
   const error = await call.then(

@@ -76,23 +76,6 @@ async function connect(
   return node;
 }
 
-/** A node that never answers for a block. `cancelled`: it has been told that nobody waits any more. */
-async function connectToSilence() {
-  const cancelled = deferred();
-  const node = await connect({
-    unary: {
-      GetNetworkParameters: () => ({ chain_id: 'flow-testnet' }),
-      GetBlockByHeight: (_request, signal) => {
-        signal.addEventListener('abort', () => cancelled.resolve());
-        return new Promise(() => undefined);
-      },
-    },
-  });
-  // The connection stands, so that a call reaches the node before its time is up.
-  await node.getNetworkParameters();
-  return { node, cancelled: cancelled.promise };
-}
-
 async function kindOf(promise: Promise<unknown>): Promise<UpstreamErrorKind> {
   const error: unknown = await promise.catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(UpstreamError);
@@ -134,10 +117,21 @@ describe('unary calls', () => {
   });
 
   it('end a little after it also where gRPC does not end them: the wall clock, by which it reckons, was set back', async () => {
-    const { node, cancelled } = await connectToSilence();
+    const cancelled = deferred();
+    const node = await connect({
+      unary: {
+        GetNetworkParameters: parameters,
+        GetBlockByHeight: (_request, signal) => {
+          signal.addEventListener('abort', () => cancelled.resolve());
+          return new Promise(() => undefined);
+        },
+      },
+    });
+    // The connection stands, so that a call reaches the node before its time is up.
+    await node.getNetworkParameters();
     clock.aheadMs = 3_600_000;
     expect(await kindOf(node.getBlockByHeight(5, { timeoutMs: 200 }))).toBe('deadline');
-    await cancelled;
+    await cancelled.promise;
     expect(node.client.inFlight).toBe(0);
   });
 

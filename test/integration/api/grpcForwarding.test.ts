@@ -8,9 +8,9 @@ import type { Forwarder } from '../../../src/access/index.js';
 import { WireWriter } from '../../../src/flow/index.js';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { answer, asItIs, atEnd, BEARER, beginCall, counted, eventually, fail } from '../../support/index.js';
-import { forwardedIn, forwarderTo, guarded, networkOf, openSession, RawNode } from '../../support/index.js';
-import { refusalOf, scraped, servedOverGrpc, smallChain, transactionWith } from '../../support/index.js';
-import { until, VirtualClock, type RawCall, type RawHandler } from '../../support/index.js';
+import { forwardedIn, forwarderTo, guarded, metadataOf, networkOf } from '../../support/index.js';
+import { openSession, RawNode, refusalOf, scraped, servedOverGrpc, smallChain } from '../../support/index.js';
+import { transactionWith, until, VirtualClock, type RawCall, type RawHandler } from '../../support/index.js';
 import { FaultProxy } from '../../support/faultProxy.js';
 
 const API = '/flow.access.AccessAPI';
@@ -26,12 +26,6 @@ const LATEST = 102;
 type Ended = Record<'headers' | 'trailers', Metadata> & { code: status; details: string; message: Buffer };
 
 const NOTHING: Buffer = Buffer.alloc(0);
-
-function metadataOf(fields: Readonly<Record<string, string | Buffer>>): Metadata {
-  const metadata = new Metadata();
-  for (const [name, value] of Object.entries(fields)) metadata.set(name, value);
-  return metadata;
-}
 
 type Named = Pick<RawNode, 'endpoint'>;
 

@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { Transform, type Duplex } from 'node:stream';
@@ -7,7 +7,7 @@ import { expect, it, onTestFinished, vi } from 'vitest';
 import { loadPostgres } from '../../../src/storage/index.js';
 import { asAdmin, atEnd, batchOf, fault, parts } from '../../support/index.js';
 import { plainChain, refusal, rowsOf, until } from '../../support/index.js';
-import { scratchDirectory, tcpServer, usePostgres } from '../../support/index.js';
+import { tcpServer, usePostgres } from '../../support/index.js';
 
 const tlsFiles = join(import.meta.dirname, '../../data/tls');
 const certificate = join(tlsFiles, 'localhost-cert.pem');
@@ -113,36 +113,6 @@ it('is not blamed for what PGOPTIONS asks of it, nor asked for a TLS that the en
   vi.stubEnv('PGOPTIONS', '-c nothing=here');
   onTestFinished(() => void vi.unstubAllEnvs());
   await expect(opening(url)).rejects.toMatchObject(fault('unavailable', 'change or unset it'));
-});
-
-it('takes the password from the file that PGPASSFILE names', async () => {
-  const { url } = await postgres.home();
-  // Somebody else's server keeps its rules.
-  expect(postgres.server().machine !== undefined || process.env['PGURL'] !== undefined).toBe(true);
-  if (postgres.server().machine === undefined) return;
-  const rules = await shown(url, 'hba_file');
-  const before = readFileSync(rules, 'utf8');
-  await asAdmin(url, `CREATE ROLE guarded LOGIN PASSWORD 'hush-hush' SUPERUSER`);
-  writeFileSync(rules, `host all guarded 127.0.0.1/32 scram-sha-256\n${before}`);
-  await asAdmin(url, 'SELECT pg_reload_conf()');
-  onTestFinished(async () => {
-    vi.unstubAllEnvs();
-    writeFileSync(rules, before);
-    await asAdmin(url, 'SELECT pg_reload_conf()');
-  });
-  const { host, hostname, port, pathname } = new URL(url);
-  const guarded = `postgres://guarded@${host}${pathname}`;
-  await vi.waitFor(() => expect(asAdmin(guarded, 'SELECT 1')).rejects.toThrow(/password/), 10_000);
-  await expect(opening(guarded)).rejects.toMatchObject(fault('permission', /PGPASSFILE/));
-  const mistaken = opening(guarded.replace('guarded@', 'guarded:wrong-one@'));
-  await expect(mistaken).rejects.toMatchObject({ kind: 'permission' });
-  await expect(mistaken).rejects.not.toThrow(/wrong-one|guarded:/);
-  const file = join(scratchDirectory(), 'pgpass');
-  writeFileSync(file, `${hostname}:${port}:*:guarded:hush-hush\n`);
-  chmodSync(file, 0o600);
-  vi.stubEnv('PGPASSFILE', file);
-  expect((await opening(guarded)).trouble()).toBeUndefined();
-  await postgres.now();
 });
 
 async function shown(url: string, name: string): Promise<string> {

@@ -144,10 +144,3 @@ it('takes the password of PGPASSWORD, where the URL has none', async () => {
     expect(await passwordOf('postgres://host/flow')).toBeUndefined();
   }
 });
-
-it('finds the tables that another process made at that moment', async () => {
-  const { url } = await postgres.home();
-  const stores = await Promise.all([opening(url), opening(url), opening(url)]);
-  for (const store of stores) expect(store.meta()).toBeUndefined();
-  expect((await surveyed(url)).store?.coverage).toEqual([]);
-});

@@ -127,6 +127,10 @@ it.each([
   [['config'], /config print, check or docs/],
   [['start', '--store', 'nonsense'], /store cannot be used: it is not a database URL/],
   [['verify', '--store', 'postgres://host'], /store cannot be used: it names no database/],
+  [
+    ['config', 'check', '--store', 'postgres://h/d', '--api-store', 'postgres://h/d?sslmode=prefer'],
+    /api\.store cannot be used: sslmode=prefer/,
+  ],
   [['config', 'print', '--store', 'postgres://h/d?x=1'], /store cannot be used: parameter "x" is not known/],
   [['migrate', '--from', '/x', '--to', 'postgres://h/d?sslmode=prefer'], /--to cannot be used: sslmode=/],
 ] as const)('wrong command lines %j is refused as wrong use', async (args, message) => {

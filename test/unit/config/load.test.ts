@@ -112,6 +112,7 @@ it.each([
   [{ environment: { FCI_WINDOWS: '3' } }, /FCI_WINDOWS.*FCI_WINDOW\?/],
   [{ flags: { 'requester.backoffMinMs': ['20000'] } }, /backoffMaxMs/],
   [{ flags: { startHeight: ['9'], stopHeight: ['8'] } }, /stopHeight \(8\)/],
+  [{ flags: { 'api.store': ['postgres://localhost/flow'] } }, /no such database is given/],
   [{ flags: { ediOnly: ['true'], 'edi.enabled': ['false'] } }, /Remove --no-edi .* or drop --edi-only/],
   [{ flags: { ediOnly: ['true'], peers: ['indexer:7181'] } }, /ediOnly takes .* alone, but peers/],
   [{ flags: { 'proof.finality': ['proven'], 'proof.mode': ['off'] } }, /Remove --proof-mode off, or/],
