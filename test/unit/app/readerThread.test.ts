@@ -281,13 +281,20 @@ describe('what the thread asks', () => {
     expect(got.map(({ answer, call }) => call ?? answer)).toEqual([moment, 'show', status]);
   });
 
-  it('of a call to be forwarded is answered when its turn comes, and given back when the thread ends', async () => {
+  it('of a call to be forwarded is answered when its turn comes, withdrawn when it gives up, and given back when the thread ends', async () => {
     const ends: string[] = [];
     let admit: (admission: Admission) => void = () => undefined;
     let makeWay = (): void => undefined;
-    const { last } = await serving({
-      admit: (_node, { method }) =>
-        method === 'Busy' ? Promise.resolve('busy') : new Promise((resolve) => (admit = resolve)),
+    let signal: AbortSignal | undefined;
+    const { clock, last } = await serving({
+      admit: (_node, { method }, given) => {
+        signal = given;
+        if (method === 'Busy') return Promise.resolve('busy');
+        return new Promise((resolve, reject) => {
+          admit = resolve;
+          given.addEventListener('abort', () => reject(new AbortError()));
+        });
+      },
     });
     const { got, owner: asked } = last();
     const call = { method: 'Busy', isStream: false };
@@ -297,22 +304,12 @@ describe('what the thread asks', () => {
     expect(await admitted).toBe('admitted');
     makeWay();
     expect(got.at(-1)).toEqual({ call: 'makeWay', args: [2] });
+    asked.tell('admit', 3, 'node', { ...call, method: 'Some' });
+    await clock.settle();
+    asked.tell('over', 3, 'other');
+    expect(signal?.aborted).toBe(true);
     last().ends(new Error('broken'));
     expect(ends).toEqual(['other']);
-  });
-
-  it('and gives up is withdrawn', async () => {
-    let signal: AbortSignal | undefined;
-    const { clock, last } = await serving({
-      admit: (_node, _call, given) => {
-        signal = given;
-        return new Promise((_, reject) => given.addEventListener('abort', () => reject(new AbortError())));
-      },
-    });
-    last().owner.tell('admit', 1, 'node', { method: 'Some', isStream: false });
-    await clock.settle();
-    last().owner.tell('over', 1, 'other');
-    expect(signal?.aborted).toBe(true);
   });
 });
 
