@@ -488,7 +488,7 @@ const watermark = { height: 150, id: idOf('a') };
 const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
 const ours = () => idOf('a');
 
-it('nodes with another block at the watermark are foreign when another node has our block', async () => {
+it('nodes with another block at the watermark are foreign when another node has our block, unless their spork ended below it', async () => {
   const other: NodeScript['blockIdAt'] = (height) => (height === 150 ? idOf('b') : undefined);
   const vague: NodeScript = { version: 'unimplemented', blockIdAt: other };
   const scripts = { 'a:1': vague, 'b:1': { version: version(100), blockIdAt: ours } };
@@ -498,16 +498,13 @@ it('nodes with another block at the watermark are foreign when another node has 
     'flow_collection_indexer_foreign_nodes_total',
   );
   expect(counted).toContain('reason="block"} 1');
-});
-
-it('nodes with another block at the watermark are served when their spork ended below it', async () => {
-  const scripts = {
+  const ended = {
     'old:1': { version: version(100), blockIdAt: () => idOf('b') },
     'new:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours },
   };
   const crossed = [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }];
-  const { net } = await identified(scripts, {}, { sporks: crossed, watermark });
-  expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
+  const { net: served } = await identified(ended, {}, { sporks: crossed, watermark });
+  expect(served.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
 });
 
 it('nodes with another block than the checkpoint are foreign at once, also alone, unless their spork ended below it', async () => {

@@ -321,24 +321,19 @@ it('the first thread that breaks is a bug', async () => {
   await expect(served).rejects.toBe(bug);
 });
 
-it.each(['by itself', 'when it is terminated'])('closing asks the thread, which ends %s', async (how) => {
-  const { clock, last, thread } = await serving();
-  const closing = thread.close();
-  expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
-  if (how === 'by itself') last().ends();
-  else await clock.advance(4_000);
-  await closing;
-  expect([last().isTerminated, clock.pendingTimers]).toEqual([how !== 'by itself', 0]);
-  expect(thread.down()).toBeUndefined();
-});
-
-it('closing does not wait for a thread that hangs', async () => {
-  const { clock, last, thread, threads } = await serving();
-  await clock.advance(DOWN_AFTER_MS + 1_500);
-  const closing = thread.close();
-  await clock.settle();
-  expect(last().isTerminated).toBe(true);
-  await closing;
-  expect(threads).toHaveLength(1);
-  expect(clock.pendingTimers).toBe(0);
-});
+it.each(['by itself', 'when it is terminated', 'at once, as it hangs'])(
+  'closing: the thread ends %s',
+  async (how) => {
+    const { clock, last, thread, threads } = await serving();
+    const hangs = how.includes('hangs');
+    if (hangs) await clock.advance(DOWN_AFTER_MS + 1_500);
+    const closing = thread.close();
+    if (!hangs) expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
+    if (how === 'by itself') last().ends();
+    else await clock.advance(hangs ? 0 : 4_000);
+    expect(last().isTerminated).toBe(how !== 'by itself');
+    await closing;
+    expect([threads.length, clock.pendingTimers]).toEqual([1, 0]);
+    if (!hangs) expect(thread.down()).toBeUndefined();
+  },
+);
