@@ -3,8 +3,7 @@
  * `npm run bench`, in minutes; `npm run bench -- --quick` in about one.
  *
  *     --quick          small runs, for a look: figures of a quick run are not what the targets are about
- *     NAME …           some of the benches: `npm run bench -- reads`
- *     --only LIST      the same, separated by commas
+ *     --only LIST      some of the benches, separated by commas
  *     --rounds N       instead of five
  *     --write          also keep what was measured in docs/performance.results.json, one bench after the other, and write
  *                      docs/performance.md from it and nothing else (not quick)
@@ -23,8 +22,7 @@ const BENCHES = ['catchUp', 'proving', 'growth', 'tip', 'reads', 'startup', 'pee
 
 const RESULTS = join(ROOT, 'docs', 'performance.results.json');
 
-const { values: args, positionals } = scriptOptions({
-  allowPositionals: true,
+const { values: args } = scriptOptions({
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
@@ -32,8 +30,7 @@ const { values: args, positionals } = scriptOptions({
     write: { type: 'boolean', default: false },
   },
 });
-const chosen = [...(args.only?.split(',') ?? []), ...positionals];
-const names = chosen.length === 0 ? BENCHES : chosen;
+const names = args.only?.split(',') ?? BENCHES;
 for (const name of names)
   if (!BENCHES.includes(name)) refuse(`no bench is called ${name}; there are: ${BENCHES.join(', ')}`);
 if (args.write && args.quick) refuse('--write does not go with --quick');

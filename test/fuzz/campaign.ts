@@ -25,7 +25,7 @@ export interface CampaignOptions {
   readonly seed: number;
   readonly firstIndex: number;
   readonly inputs: number;
-  /** Longest time for one input: that of the target unless told. */
+  /** Longest time for one input: `HANG_MS` unless told. */
   readonly hangMs?: number;
   /** Told before each input, so that somebody outside can name the one that never ends. */
   readonly onInput?: (index: number) => void;
@@ -38,7 +38,7 @@ export async function campaign(
   target: FuzzTarget,
   options: CampaignOptions,
 ): Promise<{ readonly tally: Tally; readonly finding: Finding | undefined }> {
-  const { seed, firstIndex, inputs, hangMs = target.hangMs ?? HANG_MS, onInput, onLastInput } = options;
+  const { seed, firstIndex, inputs, hangMs = HANG_MS, onInput, onLastInput } = options;
   const outcomes = new Map<string, number>();
   let slowest = { index: firstIndex, ms: 0 };
   let next = firstIndex;

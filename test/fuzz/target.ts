@@ -43,8 +43,6 @@ export interface FuzzTarget {
   readonly share: number;
   /** Inputs that are under way at once, where they wait for something; else one. */
   readonly concurrency?: number;
-  /** Longest time for one input, where that needs more than others. */
-  readonly hangMs?: number;
   /** Within a test or a scenario, at whose end what it opened is closed (`atEnd`). */
   open(): Run | Promise<Run>;
 }

@@ -11,7 +11,6 @@ import { invalidBlockReasons } from '../../src/proof/blocks/BlockProver.js';
 import type { RangeJob } from '../../src/ranges/index.js';
 import type { Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore } from '../../src/storage/index.js';
-import { parseHeightKey, Prefix } from '../../src/storage/records/schema.js';
 import type { HeightRange, SporkRecord, StoreMeta } from '../../src/storage/index.js';
 import type { Stretch } from './catalogue.js';
 import type { CallObserver } from './SimulatedChannel.js';
@@ -20,6 +19,7 @@ import { DISK_PATH, SimulatedDatabase, type SimulatedDisk, type WriteFate } from
 import type { Trace } from './Trace.js';
 import { numbers } from '../support/ranges.js';
 import { digestOf } from '../support/storeDigest.js';
+import { chainEntries } from '../support/storeDump.js';
 
 /** Blocks above the end of a spork that its nodes have, at most (catalogue.ts). */
 const MAX_DISCARDED = 5;
@@ -560,7 +560,8 @@ export class Oracle implements CallObserver {
 
   /** Of a stretch of several sporks without the first record, which says how they became known; they are checked apart. */
   async #digestOf(reader: LevelIndexStore): Promise<string> {
-    if (this.#stretch.sporks.length === 1) return digestOf(withoutEvidence(reader));
+    // Which protocol states are kept depends on when what was proven.
+    if (this.#stretch.sporks.length === 1) return digestOf({ entries: () => chainEntries(reader) });
     const { schemaVersion } = reader.meta() ?? {};
     const hash = createHash('sha256').update(`schema ${schemaVersion}`);
     for await (const [key, value] of reader.entries()) {
@@ -643,14 +644,4 @@ function sporkRecordsOf({ firstHeight, served, sporks }: Stretch, watermark: num
     const isSeen = spork > 0 || (firstHeight === rootHeight && watermark >= rootHeight);
     return isSeen ? { ...record, rootParentId: generator.parentId(rootHeight) } : record;
   });
-}
-
-/** Which protocol states are kept depends on when what was proven. */
-function withoutEvidence(reader: LevelIndexStore): Pick<LevelIndexStore, 'entries'> {
-  return {
-    async *entries() {
-      for await (const entry of reader.entries())
-        if (parseHeightKey(Prefix.evidence, Buffer.from(entry[0])) === undefined) yield entry;
-    },
-  };
 }

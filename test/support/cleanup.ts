@@ -4,13 +4,16 @@ import { AbortError } from '../../src/runtime/index.js';
 /** A folder of packages has tens of thousands of files, and the disk may be busy. */
 const CLEAN_TIMEOUT_MS = 180_000;
 
-type Clean = () => void | Promise<void>;
+type Clean = () => unknown;
 
 let scenario: Clean[] | undefined;
 
 /** Runs `clean` at the end of the test, or of the scenario where a script runs one without a test around it. */
 export function atEnd(clean: Clean): void {
-  if (scenario === undefined) onTestFinished(clean, CLEAN_TIMEOUT_MS);
+  const cleaned = async (): Promise<void> => {
+    await clean();
+  };
+  if (scenario === undefined) onTestFinished(cleaned, CLEAN_TIMEOUT_MS);
   else scenario.push(clean);
 }
 

@@ -118,9 +118,7 @@ export function startProgram(
   as?: RunAs,
 ): Program {
   const program = new Program(args, environment, as);
-  atEnd(async () => {
-    await program.stop('SIGKILL');
-  });
+  atEnd(() => program.stop('SIGKILL'));
   return program;
 }
 

@@ -1,4 +1,4 @@
-import { MAX_RANGE_HEIGHTS } from '../../src/storage/index.js';
+import { lacking } from '../../src/ranges/planner.js';
 import type { BlockEntry, HeightRange, IndexStore, RangeStore } from '../../src/storage/index.js';
 
 export const range = (from: number, to = from): HeightRange => ({ from, to });
@@ -6,19 +6,6 @@ export const range = (from: number, to = from): HeightRange => ({ from, to });
 /** Each of these numbers, both ends included. */
 export function numbers(from: number, to: number): number[] {
   return Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at);
-}
-
-/** The heights of a range that are in none of the others, as ranges of at most 1,000 heights. */
-export function missingOf({ from, to }: HeightRange, others: readonly HeightRange[]): HeightRange[] {
-  const missing: HeightRange[] = [];
-  for (let height = from; height <= to; height += 1) {
-    if (others.some((other) => height >= other.from && height <= other.to)) continue;
-    const last = missing.at(-1);
-    if (last?.to === height - 1 && height - last.from < MAX_RANGE_HEIGHTS) {
-      missing[missing.length - 1] = { from: last.from, to: height };
-    } else missing.push({ from: height, to: height });
-  }
-  return missing;
 }
 
 export function blocksIn(chain: readonly BlockEntry[], { from, to }: HeightRange): BlockEntry[] {
@@ -46,6 +33,6 @@ export async function heal(store: IndexStore, chain: readonly BlockEntry[]): Pro
   await commitThrough(store, chain, chain.at(-1)?.block.height ?? 0);
   for (const { from, to } of store.ranges.open()) await fill(store, chain, { from, to });
   for (const plan of store.ranges.plans()) {
-    for (const hole of missingOf(plan, store.coverage())) await fill(store, chain, hole);
+    for (const hole of lacking([plan], store.coverage())) await fill(store, chain, hole);
   }
 }

@@ -98,15 +98,12 @@ export function answer(call: RawCall, message: Buffer, trailers?: Metadata): voi
 }
 
 /** The access network of some nodes, which has asked them who they are; until the end of the test. */
-export async function networkOf(
-  nodes: readonly Pick<RawNode, 'endpoint'>[],
-  { ratePerSecond = 0 }: { readonly ratePerSecond?: number } = {},
-): Promise<AccessNetwork> {
+export async function networkOf(nodes: readonly Pick<RawNode, 'endpoint'>[]): Promise<AccessNetwork> {
   const stop = new AbortController();
   const network = new AccessNetwork(
     {
       accessNodes: nodes.map(({ endpoint }) => endpoint),
-      ...{ sporks: [], ratePerSecond, maxMessageBytes: 128 * 1024 * 1024, timeoutMs: 10_000 },
+      ...{ sporks: [], ratePerSecond: 0, maxMessageBytes: 128 * 1024 * 1024, timeoutMs: 10_000 },
       userAgent: 'test/1',
     },
     {

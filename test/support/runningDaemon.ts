@@ -112,7 +112,7 @@ export class RunningDaemon<P extends Printed = Program> {
   scrapeUntil(condition: (metrics: ScrapedMetrics) => boolean): Promise<ScrapedMetrics> {
     return eventually(async () => {
       const metrics = await this.scrape();
-      return condition(metrics) ? metrics : undefined;
+      return condition(metrics) && metrics;
     });
   }
 
@@ -138,9 +138,7 @@ export function startHere(
   environment?: Readonly<Record<`FCI_${string}`, string>>,
 ): HousedProgram {
   const program = new HousedProgram(args, environment);
-  atEnd(async () => {
-    await program.stop();
-  });
+  atEnd(() => program.stop());
   return program;
 }
 

@@ -68,10 +68,10 @@ export function chainOf(
 }
 
 /** The empty blocks of another chain, which leaves that of `smallChain` above a height. */
-export function branchAbove(height: number, count: number, name = 'other'): BlockEntry[] {
+export function branchAbove(height: number, count: number): BlockEntry[] {
   const blocks = Array.from({ length: count }, () => []);
   return smallChain(height + 1, blocks, undefined, (each) =>
-    idOf(`${each > height ? `${name} ` : ''}block ${each}`),
+    idOf(`${each > height ? 'other ' : ''}block ${each}`),
   );
 }
 

@@ -36,14 +36,13 @@ export async function withStore<T>(
 }
 
 /** `chainEntries` of a store that no process uses. */
-export function dumpStore(dataDir: string, chainId?: string): Promise<[Buffer, Buffer][]> {
-  const dump = async (store: LevelIndexStore): Promise<[Buffer, Buffer][]> => {
+export function dumpStore(dataDir: string): Promise<[Buffer, Buffer][]> {
+  return withStore(storePath(dataDir), async (store) => {
     const entries: [Buffer, Buffer][] = [];
     for await (const [key, value] of chainEntries(store))
       entries.push([Buffer.from(key), Buffer.from(value)]);
     return entries;
-  };
-  return withStore(storePath(dataDir), dump, chainId === undefined ? {} : { chainId });
+  });
 }
 
 /** The first entry in which two dumps differ, in words; `undefined` when they are identical. */

@@ -488,7 +488,7 @@ const watermark = { height: 150, id: idOf('a') };
 const sporks = [{ rootHeight: 100, sporkId: 'aa'.repeat(32) }];
 const ours = () => idOf('a');
 
-it('nodes with another block at the watermark are foreign when another node has our block', async () => {
+it('nodes with another block at the watermark are foreign when another node has our block, unless their spork ended below it', async () => {
   const other: NodeScript['blockIdAt'] = (height) => (height === 150 ? idOf('b') : undefined);
   const vague: NodeScript = { version: 'unimplemented', blockIdAt: other };
   const scripts = { 'a:1': vague, 'b:1': { version: version(100), blockIdAt: ours } };
@@ -498,16 +498,13 @@ it('nodes with another block at the watermark are foreign when another node has 
     'flow_collection_indexer_foreign_nodes_total',
   );
   expect(counted).toContain('reason="block"} 1');
-});
-
-it('nodes with another block at the watermark are served when their spork ended below it', async () => {
-  const scripts = {
+  const ended = {
     'old:1': { version: version(100), blockIdAt: () => idOf('b') },
     'new:1': { version: version(140, 140, 'bb'.repeat(32)), blockIdAt: ours },
   };
   const crossed = [...sporks, { rootHeight: 140, sporkId: 'bb'.repeat(32) }];
-  const { net } = await identified(scripts, {}, { sporks: crossed, watermark });
-  expect(net.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
+  const { net: served } = await identified(ended, {}, { sporks: crossed, watermark });
+  expect(served.states().map(({ state }) => state)).toEqual(['healthy', 'healthy']);
 });
 
 it('nodes with another block than the checkpoint are foreign at once, also alone, unless their spork ended below it', async () => {
@@ -532,14 +529,20 @@ describe('which node for which height', () => {
   const over = (node: string, options: Partial<AccessNetworkOptions> = {}) =>
     identified(scripts, { accessNodes: [node], sporks: table, ...options });
 
-  it('lets a historic node go that nobody wants any more', async () => {
+  it('lets a historic node go that nobody wants any more; who tells who serves a height neither dials nor keeps anyone', async () => {
     const { net, nodes } = await over('live:1');
+    expect([[...net.namesServing(350)], [...net.namesServing(150)]]).toEqual([['live:1'], []]);
+    await clock.settle();
+    expect(nodes.opened).toHaveLength(1);
     net.forHeight(150);
     const historic = nodes.node('s2:1');
     await clock.advance(9 * MINUTE_MS);
     expect(historic.closed).toBe(false);
     net.forHeight(150);
-    await clock.advance(10 * MINUTE_MS);
+    for (let minute = 0; minute < 10; minute += 1) {
+      await clock.advance(MINUTE_MS);
+      expect([...net.namesServing(150)]).toEqual(['s2:1']);
+    }
     expect(historic.closed).toBe(false);
     await clock.advance(2 * MINUTE_MS);
     expect(historic.closed).toBe(true);
@@ -551,23 +554,6 @@ describe('which node for which height', () => {
     const { net: other } = await over('live:1', { executionDataNodes: ['live:1', 's2:1'] });
     other.forHeight(150);
     expect([names(other.forHeight(150)), names(other.live())]).toEqual([['s2:1'], ['live:1']]);
-  });
-
-  it('tells who serves a height without dialling or keeping anyone for it', async () => {
-    const { net, nodes } = await over('live:1');
-    expect([[...net.namesServing(350)], [...net.namesServing(150)]]).toEqual([['live:1'], []]);
-    await clock.settle();
-    expect(nodes.opened).toHaveLength(1);
-
-    net.forHeight(150);
-    const historic = nodes.node('s2:1');
-    await clock.settle();
-    for (let minute = 0; minute < 14; minute += 1) {
-      expect([...net.namesServing(150)]).toEqual(['s2:1']);
-      await clock.advance(MINUTE_MS);
-    }
-    await clock.advance(2 * MINUTE_MS);
-    expect(historic.closed).toBe(true);
   });
 
   it('are named where they do not answer, not the node that begins above', async () => {

@@ -696,14 +696,10 @@ describe('what has a code of its own', () => {
     expect(await codes()).toEqual([...(phase === 'starting' ? ['starting'] : []), 'reader_down']);
   });
 
-  it('tells that no file can be opened, and nothing that follows from it', async () => {
-    const { state, told } = healthyDaemon();
+  it('tells that no file can be opened, and nothing that follows from it, and is stopping, whatever else holds', async () => {
+    const { codes, state, told } = healthyDaemon();
     state.wrong = { outOfDescriptors: '64 of 64 files are open', database: { trouble: 'connect EMFILE' } };
     expect(await told(0)).toEqual(['descriptors_low: 64 of 64 files are open']);
-  });
-
-  it('is stopping, whatever else holds', async () => {
-    const { codes, state } = healthyDaemon();
     state.stopping.abort();
     state.head = 5_000;
     expect(await codes()).toEqual(['stopping']);

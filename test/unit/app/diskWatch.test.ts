@@ -5,12 +5,6 @@ import { watchDisk } from '../../../src/app/health/watches/watchDisk.js';
 import { AbortError, systemClock } from '../../../src/runtime/index.js';
 import { eventually, matching, scratchDirectory, untilEnd, VirtualClock } from '../../support/index.js';
 
-function watching(path: string, minFreeBytes = () => 0): ReturnType<typeof watchDisk> {
-  const watch = watchDisk({ path, minFreeBytes }, { clock: systemClock });
-  untilEnd(watch.run);
-  return watch;
-}
-
 function makeStore(path: string): void {
   mkdirSync(path);
   writeFileSync(join(path, 'LOCK'), '');
@@ -46,22 +40,13 @@ it.each<[string, (path: string) => void]>([
   await told;
 });
 
-it('knows nothing before it has looked, then the free space', async () => {
-  const path = scratchDirectory();
-  const watch = watching(path);
-  expect(watch.disk()).toBeUndefined();
-  await eventually(() => watch.disk());
-  const { blocks, bsize } = statfsSync(path);
-  expect(watch.disk()?.sizeBytes).toBe(blocks * bsize);
-  expect(watch.disk()?.freeBytes).toBeGreaterThan(0);
-});
-
 it('holds writes up while less than the least is free, and lets them go on with a quarter more', async () => {
   const path = scratchDirectory();
   const { bavail, bsize } = statfsSync(path);
   const GIB = 1024 ** 3;
   let least = bavail * bsize + GIB;
-  const watch = watching(path, () => least);
+  const watch = watchDisk({ path, minFreeBytes: () => least }, { clock: systemClock });
+  untilEnd(watch.run);
   const goesOn = new AbortController().signal;
   expect([watch.pause(), watch.whenRoom(goesOn)]).toEqual([undefined, undefined]);
   const message = await eventually(() => watch.pause());
@@ -103,7 +88,7 @@ it('notices within a second that the disk is full, of bytes or of files', async 
   }
 });
 
-it('goes on where there is nothing to look at, and where a store comes later', async () => {
+it('knows nothing before it has looked, or where there is nothing to look at, and the space where a store comes later', async () => {
   const path = join(scratchDirectory(), 'none');
   const clock = new VirtualClock();
   const stop = new AbortController();
@@ -113,7 +98,9 @@ it('goes on where there is nothing to look at, and where a store comes later', a
   expect(watch.disk()).toBeUndefined();
   makeStore(path);
   await clock.advance(1_000);
-  expect(await eventually(() => watch.disk())).toBeDefined();
+  const { freeBytes, sizeBytes } = await eventually(() => watch.disk());
+  const { blocks, bsize } = statfsSync(path);
+  expect([freeBytes > 0, sizeBytes]).toEqual([true, blocks * bsize]);
   stop.abort(new AbortError('the test ends'));
   await ended;
 });

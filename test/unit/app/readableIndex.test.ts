@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { finalBlock, readableIndex } from '../../../src/app/threads/readableIndex.js';
 import type { HeightRange, IndexStore, SporkRecord } from '../../../src/storage/index.js';
-import { idOf, MemoryIndexStore, smallChain } from '../../support/index.js';
+import { begin, idOf, MemoryIndexStore, smallChain } from '../../support/index.js';
 
 const chain = smallChain(100, new Array<[]>(20).fill([]));
 const final = (height: number) => ({ height, id: idOf(`${height}`), parentId: idOf(`${height - 1}`) });
@@ -12,10 +12,7 @@ class ProvenStore extends MemoryIndexStore {
   spork: SporkRecord | undefined;
 
   static async filled(): Promise<ProvenStore> {
-    const store = new ProvenStore();
-    const meta = { schemaVersion: 1, chainId: 'flow-localnet', createdBy: 'test', sporks: [] };
-    await store.initialise({ ...meta, firstHeight: 100 });
-    await store.commit({ blocks: chain, latestIndexedHeight: 119 });
+    const store = await begin(Promise.resolve(new ProvenStore()), 100, chain);
     store.switchAccountsOn();
     return store;
   }

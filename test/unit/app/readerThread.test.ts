@@ -281,13 +281,20 @@ describe('what the thread asks', () => {
     expect(got.map(({ answer, call }) => call ?? answer)).toEqual([moment, 'show', status]);
   });
 
-  it('of a call to be forwarded is answered when its turn comes, and given back when the thread ends', async () => {
+  it('of a call to be forwarded is answered when its turn comes, withdrawn when it gives up, and given back when the thread ends', async () => {
     const ends: string[] = [];
     let admit: (admission: Admission) => void = () => undefined;
     let makeWay = (): void => undefined;
-    const { last } = await serving({
-      admit: (_node, { method }) =>
-        method === 'Busy' ? Promise.resolve('busy') : new Promise((resolve) => (admit = resolve)),
+    let signal: AbortSignal | undefined;
+    const { clock, last } = await serving({
+      admit: (_node, { method }, given) => {
+        signal = given;
+        if (method === 'Busy') return Promise.resolve('busy');
+        return new Promise((resolve, reject) => {
+          admit = resolve;
+          given.addEventListener('abort', () => reject(new AbortError()));
+        });
+      },
     });
     const { got, owner: asked } = last();
     const call = { method: 'Busy', isStream: false };
@@ -297,22 +304,12 @@ describe('what the thread asks', () => {
     expect(await admitted).toBe('admitted');
     makeWay();
     expect(got.at(-1)).toEqual({ call: 'makeWay', args: [2] });
+    asked.tell('admit', 3, 'node', { ...call, method: 'Some' });
+    await clock.settle();
+    asked.tell('over', 3, 'other');
+    expect(signal?.aborted).toBe(true);
     last().ends(new Error('broken'));
     expect(ends).toEqual(['other']);
-  });
-
-  it('and gives up is withdrawn', async () => {
-    let signal: AbortSignal | undefined;
-    const { clock, last } = await serving({
-      admit: (_node, _call, given) => {
-        signal = given;
-        return new Promise((_, reject) => given.addEventListener('abort', () => reject(new AbortError())));
-      },
-    });
-    last().owner.tell('admit', 1, 'node', { method: 'Some', isStream: false });
-    await clock.settle();
-    last().owner.tell('over', 1, 'other');
-    expect(signal?.aborted).toBe(true);
   });
 });
 
@@ -324,24 +321,19 @@ it('the first thread that breaks is a bug', async () => {
   await expect(served).rejects.toBe(bug);
 });
 
-it.each(['by itself', 'when it is terminated'])('closing asks the thread, which ends %s', async (how) => {
-  const { clock, last, thread } = await serving();
-  const closing = thread.close();
-  expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
-  if (how === 'by itself') last().ends();
-  else await clock.advance(4_000);
-  await closing;
-  expect([last().isTerminated, clock.pendingTimers]).toEqual([how !== 'by itself', 0]);
-  expect(thread.down()).toBeUndefined();
-});
-
-it('closing does not wait for a thread that hangs', async () => {
-  const { clock, last, thread, threads } = await serving();
-  await clock.advance(DOWN_AFTER_MS + 1_500);
-  const closing = thread.close();
-  await clock.settle();
-  expect(last().isTerminated).toBe(true);
-  await closing;
-  expect(threads).toHaveLength(1);
-  expect(clock.pendingTimers).toBe(0);
-});
+it.each(['by itself', 'when it is terminated', 'at once, as it hangs'])(
+  'closing: the thread ends %s',
+  async (how) => {
+    const { clock, last, thread, threads } = await serving();
+    const hangs = how.includes('hangs');
+    if (hangs) await clock.advance(DOWN_AFTER_MS + 1_500);
+    const closing = thread.close();
+    if (!hangs) expect(last().got.at(-1)).toEqual({ call: 'stop', args: [] });
+    if (how === 'by itself') last().ends();
+    else await clock.advance(hangs ? 0 : 4_000);
+    expect(last().isTerminated).toBe(how !== 'by itself');
+    await closing;
+    expect([threads.length, clock.pendingTimers]).toEqual([1, 0]);
+    if (!hangs) expect(thread.down()).toBeUndefined();
+  },
+);

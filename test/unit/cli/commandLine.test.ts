@@ -187,11 +187,8 @@ it('config: prints what is in force and where it came from', async () => {
   expect(out).not.toContain('u:p');
 });
 
-it('config: lets the later of two opposite switches win', async () => {
+it('config: lets the later of two opposite switches win, and refuses a file that a start would refuse', async () => {
   expect((await run('config', 'check', '--edi-only', '--no-edi', '--edi')).exit).toBe('done');
-});
-
-it('config: refuses a file that a start would refuse', async () => {
   const refused = refusal('configuration', /Cannot use \/nowhere \(api\.tokensFile\): .*; check the path/);
   expect(await run('config', 'check', '--api-tokens-file', '/nowhere')).toMatchObject(refused);
 });

@@ -8,9 +8,18 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { programVersion } from '../../../src/app/index.js';
 import { loadParquet } from '../../../src/cli/export/index.js';
 import { ChainGenerator } from '../../../src/devnet/index.js';
-import { blocksOf, eventually, matching, refusal, RestNode, runInProcess } from '../../support/index.js';
-import { scratchDirectory, ServedChain, smallChain, transactionWith } from '../../support/index.js';
+import {
+  blocksOf,
+  chainOf,
+  eventually,
+  matching,
+  refusal,
+  RestNode,
+  runInProcess,
+} from '../../support/index.js';
+import { scratchDirectory, ServedChain, transactionWith } from '../../support/index.js';
 import { filledDirectory, storeFlags, storePath, withStore, type Ran } from '../../support/index.js';
+import { linesOf, type Line } from '../../support/oddExports.js';
 
 const FIRST = 100;
 const LAST = 112;
@@ -36,16 +45,8 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(dataDir, { recursive: true, force: true }));
 
-function linesOf(text: string): Record<string, unknown>[] {
-  expect(text.endsWith('\n')).toBe(true);
-  return text
-    .slice(0, -1)
-    .split('\n')
-    .map((line) => JSON.parse(line) as Record<string, unknown>);
-}
-
 /** The closing line speaks of exactly what stands above it. */
-function expectClosed(text: string): Record<string, unknown> {
+function expectClosed(text: string): Line {
   const above = text.slice(0, text.lastIndexOf('\n', text.length - 2) + 1);
   const closing = linesOf(text).at(-1)!;
   expect(closing).toMatchObject({
@@ -216,11 +217,8 @@ describe('a file that was cut', () => {
 describe('an export from a daemon', () => {
   /** Many pages of small blocks, and blocks that are larger than a page. */
   const script = Buffer.alloc(400_000, 'x');
-  const blocks = smallChain(
-    FIRST,
-    Array.from({ length: 2_100 }, (_, index) =>
-      index % 700 === 5 ? [[transactionWith({ script }), transactionWith({ script, gasLimit: 1n })], []] : [],
-    ),
+  const blocks = chainOf(FIRST, 2_100, (index) =>
+    index % 700 === 5 ? [[transactionWith({ script }), transactionWith({ script, gasLimit: 1n })], []] : [],
   );
   const top = FIRST + blocks.length - 1;
 

@@ -120,18 +120,6 @@ it('rate limits do not make the collection itself back off further and further',
   }
 });
 
-it('refusing: refuses a body of another id, counts it, sets the liar aside and asks elsewhere', async () => {
-  const nodes = new NodesInMemory<FakeNode>([a, b]);
-  a.onCall = (call) => call.answer(two.transactions);
-  b.onCall = honestOf(one);
-  requester({}, { nodes }).request(1, [one.id]);
-  await clock.advance(250);
-  expect(sink.ids).toEqual([one.id]);
-  expect(nodes.faults()).toEqual(['a:9000 lied']);
-  const lies = { source: 'requester', reason: 'id_mismatch' };
-  expect(await counted(metrics, 'invalid_collections_total', lies)).toBe(1);
-});
-
 it('refusing: counts answers that cannot be read or are too large', async () => {
   requester().request(1, [one.id]);
   a.pending[0]!.fail('malformed');
@@ -145,8 +133,16 @@ it('refusing: counts answers that cannot be read or are too large', async () => 
   expect(sink.received).toHaveLength(0);
 });
 
-it('refusing: warns once per liar, and names no id above debug', async () => {
+it('refusing: refuses a body of another id, counts it, sets the liar aside and asks elsewhere; warns once per liar, and names no id above debug', async () => {
   a.onCall = (call) => call.answer(two.transactions);
+  b.onCall = honestOf(one);
+  const nodes = new NodesInMemory<FakeNode>([a, b]);
+  requester({}, { nodes }).request(1, [one.id]);
+  await clock.advance(250);
+  expect([sink.ids, nodes.faults()]).toEqual([[one.id], ['a:9000 lied']]);
+  const lies = { source: 'requester', reason: 'id_mismatch' };
+  expect(await counted(metrics, 'invalid_collections_total', lies)).toBe(1);
+  logger.records.length = 0;
   const requests = requester().request(1, [one.id]);
   await clock.advance(20_000);
   const warnings = logger.of('warn');

@@ -109,19 +109,17 @@ it('Window wakes those who wait at a new block, a delivery, a durable commit and
 });
 
 it.each([
-  ['collecting', 0, 'linked'],
-  ['complete', 1, 'linked'],
-  ['durable', 1, 'complete'],
-] as const)('the life of a height enters %s only with what that promises', (to, missing, from) => {
-  const record = new HeightRecord(block(1, ['a']));
-  if (from !== 'linked') record.moveTo(from);
-  record.missingCount = missing;
-  expect(() => record.moveTo(to)).toThrow(`and lacks ${missing}`);
-  expect(record.status).toBe(from);
-});
-
-it('the life of a height never goes back', () => {
-  const record = new HeightRecord(block(1, ['a']));
-  record.moveTo('complete');
-  expect(() => record.moveTo('linked')).toThrow('from complete to linked');
-});
+  ['collecting', 0, 'linked', 'and lacks 0'],
+  ['complete', 1, 'linked', 'and lacks 1'],
+  ['durable', 1, 'complete', 'and lacks 1'],
+  ['linked', 0, 'complete', 'from complete to linked'],
+] as const)(
+  'the life of a height enters %s only with what that promises, lacking %i, from %s: %s',
+  (to, missing, from, said) => {
+    const record = new HeightRecord(block(1, ['a']));
+    if (from !== 'linked') record.moveTo(from);
+    record.missingCount = missing;
+    expect(() => record.moveTo(to)).toThrow(said);
+    expect(record.status).toBe(from);
+  },
+);

@@ -208,24 +208,14 @@ it('what holds up the next block is each node with its words, how often and sinc
   expect(reading.blocks.heldUpBy()).toBeUndefined();
 });
 
-it.each<[string, (world: World) => unknown, number, object]>([
-  [
-    'silence, from the fifth second on',
-    (world) => world.node('a').odd.set(101, 'hang'),
-    5_000,
-    { troubles: [{ node: 'a', method: stream, kind: 'unreachable', count: 1 }] },
-  ],
-  [
-    'a node that does not learn of it, from the fifth second on',
-    (world) => world.node('a').odd.set(101, 'not_found'),
-    6_000,
-    { troubles: [{ node: 'a', kind: 'denied' }] },
-  ],
-])('what holds up the next block is %s', async (_, prepare, ms, held) => {
+it.each([
+  ['silence', 'hang', 5_000, { node: 'a', method: stream, kind: 'unreachable', count: 1 }],
+  ['a node that does not learn of it', 'not_found', 6_000, { node: 'a', kind: 'denied' }],
+] as const)('what holds up the next block is %s, from the fifth second on', async (_, odd, ms, trouble) => {
   const { world, reading } = reads({ window: 5 }, 'a');
-  prepare(world);
+  world.node('a').odd.set(101, odd);
   await reading.moveHead(103, ms);
-  expect(reading.blocks.heldUpBy()).toMatchObject(held);
+  expect(reading.blocks.heldUpBy()).toMatchObject({ troubles: [trouble] });
 });
 
 it('what holds up the next block is not a node that learns of it a moment later, while another has no answer', async () => {

@@ -53,7 +53,7 @@ describe('plans of several sporks', () => {
     return jobs.map(({ range }) => range.from);
   }
 
-  it('count what goes on after a restart, and let no spork have two places of it while another has none', async () => {
+  it('count what goes on after a restart, and let no spork have two places while another has none, of another plan too', async () => {
     const store = new MemoryRanges(LIVE);
     const before = setUp({ store });
     await before.source.plan(ALL);
@@ -61,13 +61,10 @@ describe('plans of several sporks', () => {
     // The root becomes known when three ranges above it have been begun.
     const { next } = setUp({ store, borders: [50] });
     expect(await fourFrom(next)).toEqual([90, 40, 80, 30]);
-  });
-
-  it('reach across plans: the second plan is begun when it has a spork to itself', async () => {
-    const { next, source } = setUp({ borders: [50] });
+    const { next: nextOfTwo, source } = setUp({ borders: [50] });
     await source.plan({ from: 70, to: 99, order: 'newest' });
     await source.plan({ from: 20, to: 49, order: 'newest' });
-    expect(await fourFrom(next)).toEqual([90, 40, 80, 30]);
+    expect(await fourFrom(nextOfTwo)).toEqual([90, 40, 80, 30]);
   });
 
   it('keep as many sporks busy as there are places, and starve none', async () => {

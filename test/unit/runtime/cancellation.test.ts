@@ -32,13 +32,10 @@ describe('a wait that may be cancelled', () => {
     else await expect(promise).rejects.toThrow('over');
   });
 
-  it('never begins where the signal has aborted', async () => {
+  it('never begins where the signal has aborted, and ends as well when it is settled while it begins, and when it cannot begin', async () => {
     const { counts, promise } = waiting(AbortSignal.abort(new AbortError('before')));
     await expect(promise).rejects.toThrow('before');
     expect(counts).toEqual({ begun: 0, ended: 0 });
-  });
-
-  it('ends as well when it is settled while it begins, and when it cannot begin', async () => {
     const { signal } = new AbortController();
     let ended = 0;
     const value = await unlessAborted<number>(signal, (settle) => {

@@ -46,8 +46,8 @@ class Behind implements Sink {
   }
 }
 
-function outputOver(behind = new Behind()) {
-  const clock = new VirtualClock();
+function outputOver() {
+  const [behind, clock] = [new Behind(), new VirtualClock()];
   const refused: string[] = [];
   const onRefused = ({ code = '' }: NodeJS.ErrnoException): void => void refused.push(code);
   const output = new Output('standard output', { sink: behind, clock, onRefused });

@@ -16,9 +16,8 @@ const chain = chainWith(FIRST, LAST, (index) => [
   ...(oftenAt.includes(index + FIRST) ? [often] : []),
   ...(index % 3 === 0 ? [] : [seededCollection(`r${index}`, 1 + (index % 3), 200)]),
 ]);
-const plan = (from: number, to: number, changed: Partial<BackfillPlan> = {}): BackfillPlan => ({
+const plan = (from: number, to: number): BackfillPlan => ({
   ...{ id: 1, from, to, order: 'newest', isPaused: false },
-  ...changed,
 });
 
 const { freshPath, filled, open } = useStores();

@@ -20,10 +20,12 @@ describe('a store is not opened', () => {
     await expect(open(path)).rejects.toMatchObject(error);
   });
 
-  it('at a link to nowhere', async () => {
+  it('at a link to nowhere, or where the file system takes no directory', async () => {
     const path = await freshPath();
     await symlink(`${path}.nowhere`, path);
     await expect(open(path)).rejects.toMatchObject(refusal('storage', /a link to nowhere/));
+    const error = fault('missing', /takes no new directories\. Choose another directory/);
+    await expect(open('/proc/fci/store')).rejects.toMatchObject(error);
   });
 
   it('whose logs are counted beforehand, where there are any', async () => {
@@ -34,24 +36,16 @@ describe('a store is not opened', () => {
     expect(await logBytes(path)).toBeGreaterThanOrEqual(4);
   });
 
-  it('where the file system takes no directory', async () => {
-    const error = fault('missing', /takes no new directories\. Choose another directory/);
-    await expect(open('/proc/fci/store')).rejects.toMatchObject(error);
-  });
-
-  it('in a directory of other files', async () => {
+  it('in a directory of other files, or in the database of another program', async () => {
     const path = await freshPath();
     await mkdir(path);
     await writeFile(join(path, 'holiday.jpg'), '');
     await expect(open(path)).rejects.toMatchObject(fault('not_a_store', 'holiday.jpg'));
     expect(await readdir(path)).toEqual(['holiday.jpg']);
-  });
-
-  it('in the database of another program', async () => {
-    const path = await freshPath();
-    await withRawDatabase(path, (database) => database.put(Buffer.from('hello'), Buffer.from('world')));
-    await expect(open(path)).rejects.toMatchObject({ kind: 'not_a_store' });
-    expect(await rawEntries(path)).toHaveLength(1);
+    const other = await freshPath();
+    await withRawDatabase(other, (database) => database.put(Buffer.from('hello'), Buffer.from('world')));
+    await expect(open(other)).rejects.toMatchObject({ kind: 'not_a_store' });
+    expect(await rawEntries(other)).toHaveLength(1);
   });
 
   it.each<[string, Buffer, RegExp]>([
