@@ -6,8 +6,8 @@ import type { Socket } from 'node:net';
 import { isatty } from 'node:tty';
 import { lacks, runCommandLine, type Terminal } from './cli/index.js';
 import { AbortError, exitCodeOf, isAbort, isReaderGone, messageOf, OperatorError } from './runtime/index.js';
-import { openSink, outOfDescriptors, Output, outputError, withoutCredentials } from './runtime/index.js';
-import type { ExitReason } from './runtime/index.js';
+import { openSink, outOfDescriptors, Output, outputError, whenAborted } from './runtime/index.js';
+import { withoutCredentials, type ExitReason } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
 const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
@@ -100,10 +100,10 @@ const terminal: Terminal = {
   signal: stop.signal,
 };
 
+/** Resolves soon, and holds up no end. */
+const aMoment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS).unref());
 /** Resolves a moment after the process was told to end: no reader is waited for any longer. */
-const givenUp = new Promise<void>((resolve) => {
-  stop.signal.addEventListener('abort', () => setTimeout(resolve, LAST_WORDS_MS).unref(), { once: true });
-});
+const givenUp = whenAborted(stop.signal).then(aMoment);
 
 async function write(bytes: Uint8Array): Promise<boolean> {
   try {
@@ -214,11 +214,10 @@ function endDespiteLeftovers(): void {
 
 /** Waits for the outputs: for the reader of a result until a signal ends that, else for a moment. A file refuses it only now. */
 async function lastWords(): Promise<void> {
-  const aMoment = new Promise<void>((resolve) => setTimeout(resolve, LAST_WORDS_MS).unref());
   const written = stdout.put().catch(onRefused);
   await Promise.all([
-    Promise.race([written, stdout.isBounded ? aMoment : givenUp]),
-    Promise.race([stderr.put(), aMoment]),
+    Promise.race([written, stdout.isBounded ? aMoment() : givenUp]),
+    Promise.race([stderr.put(), aMoment()]),
   ]);
   stdout.close();
   stderr.close();

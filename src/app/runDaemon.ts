@@ -83,7 +83,7 @@ export async function runDaemon(
   const colorize = host.isLive && (process.env['NO_COLOR'] ?? '') === '';
   const toLine = format === 'pretty' ? (await loadPrettyLine()).prettyLine({ colorize }) : undefined;
   const logger = (ports.createLogger ?? createLogger)({ level, toLine, destination });
-  const metrics = createMetrics({ version: programVersion(), node: process.version });
+  const metrics = createMetrics({ version: programVersion, node: process.version });
   const onLost = (lines: number): void => metrics.logLinesLost.inc(lines);
   for (const output of outputs) output.neverWait({ onLost });
   outputs[0]?.neverWait({
@@ -136,7 +136,7 @@ export async function runDaemon(
 /** Reads certificates, tokens and metadata of nodes as a start does. Expected errors: those of `openSecretFiles`. */
 export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
   const sporks = await readShippedSporks(config.network);
-  const metrics = createMetrics({ version: programVersion(), node: process.version });
+  const metrics = createMetrics({ version: programVersion, node: process.version });
   await openSecretFiles(config, { clock: systemClock, logger: silentLogger, metrics, sporks });
 }
 
@@ -150,7 +150,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const { signal } = lifecycle;
   signal.throwIfAborted();
   metrics.networkInfo.set({ network, chain: config.chainId }, 1);
-  logger.info({ version: programVersion(), network, dataDir }, 'starting');
+  logger.info({ version: programVersion, network, dataDir }, 'starting');
 
   const sporks = await readShippedSporks(network);
   const descriptors = watchDescriptors(config, own);

@@ -10,7 +10,7 @@ export { lacks } from './lacks.js';
  */
 export async function runCommandLine(args: readonly string[], terminal: Terminal): Promise<ExitReason> {
   if (['version', '--version', '-V', '-v'].includes(args[0] ?? '')) {
-    terminal.out(`${programVersion()}\n`);
+    terminal.out(`${programVersion}\n`);
     return 'done';
   }
   const [{ commands }, { parse }] = await Promise.all([

@@ -19,12 +19,7 @@ export type {
   FullSeal,
 } from './entities/fullBlock.js';
 export type { ReceiptMeta, TimeoutCertificate } from './entities/fullBlock.js';
-export {
-  encodeFullCollection,
-  splitCollection as decodeFullCollectionResponse,
-  splitCollection,
-  transactionAt,
-} from './entities/fullCollection.js';
+export { encodeFullCollection, splitCollection, transactionAt } from './entities/fullCollection.js';
 export { decodeTransaction, encodeTransaction } from './entities/transaction.js';
 export {
   IDENTIFIER_BYTES,

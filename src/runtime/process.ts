@@ -19,14 +19,8 @@ function findRoot(folder: string): string {
 
 /** Read at once: an upgrade may replace it while this version runs. */
 const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { version: string };
-
-export function programVersion(): string {
-  return manifest.version;
-}
-
-export function userAgent(): string {
-  return `flow-collection-indexer/${programVersion()}`;
-}
+export const programVersion: string = manifest.version;
+export const userAgent: string = `flow-collection-indexer/${programVersion}`;
 
 /** Who has no file descriptor left, if that is what an error says. */
 export function outOfDescriptors(error: unknown): 'process' | 'system' | undefined {

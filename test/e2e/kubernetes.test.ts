@@ -104,7 +104,7 @@ describe.each(['leveldb', 'postgres'])('deploy/kubernetes/%s', (name) => {
   it('runs the image of this version, and gives pods no right that they do not need', () => {
     expect(at(kustomization, 'images', 0)).toEqual({
       name: 'flow-collection-indexer',
-      newTag: programVersion(),
+      newTag: programVersion,
     });
     for (const pod of pods) {
       expect(at(containerOf(pod), 'image')).toBe('flow-collection-indexer');

@@ -120,7 +120,7 @@ it('the requester alone, at the head counts what was asked, received and made du
     commit_heights_sum: blocks.length,
     commit_bytes_sum: sum(collections.map(({ encoded }) => encoded.byteLength)),
   });
-  expect(metrics.value('build_info', { version: programVersion(), node: process.version })).toBe(1);
+  expect(metrics.value('build_info', { version: programVersion, node: process.version })).toBe(1);
   expect(metrics.value('network_info', { network: 'devnet', chain: 'flow-localnet' })).toBe(1);
   expect(metrics.value('store_scrub_bytes_per_second')).toBe(2 * 1024 * 1024);
   expect(metrics.series('workers')).toEqual([]);
@@ -152,7 +152,7 @@ it('the requester alone, at the head counts what was asked, received and made du
   expect(await daemon.health('/livez')).toMatchObject({ status: 200, body: { live: true } });
   expect(await daemon.health('/readyz')).toMatchObject({ status: 200, body: { ready: true, reasons: [] } });
   expect(await daemon.status()).toMatchObject({
-    ...{ network: 'devnet', version: programVersion(), latestIndexed: HEAD, lag: 0, eta: 0, ready: true },
+    ...{ network: 'devnet', version: programVersion, latestIndexed: HEAD, lag: 0, eta: 0, ready: true },
     window: { heights: 40, upperBound: HEAD, inFlight: 0, bytesInFlight: 0, bytesLimit: 7 * 1024 * 1024 },
     sources: { requester: { state: 'idle', inFlight: 0, missing: 0 }, edi: { state: 'off' } },
     ...{ endpoints: [{ name: devnet.address, state: 'healthy' }], oldestMissing: null, reasons: [] },

@@ -179,7 +179,7 @@ function agreeing<A, B>(
 
 /** Nothing but the collection itself passes for the collection. */
 function checkCollection(bytes: Uint8Array, id: Identifier): void {
-  const collection = flow.verifyCollection(id, flow.decodeFullCollectionResponse(bytes));
+  const collection = flow.verifyCollection(id, flow.splitCollection(bytes));
   const ids = flow.splitCollection(collection.encoded).map((wire) => flow.transactionId(wire));
   insist(
     flow.collectionIdOf(Buffer.concat(ids)) === id,

@@ -23,7 +23,7 @@ it('builds an image, step by step as it stands there, whose command indexes and 
   expect(build.user).toBe('node');
   expect(build.owners).toEqual({ '/data': 'node:node' });
   expect(statSync(build.path('/data')).mode & 0o777).toBe(0o700);
-  expect(build.labels['org.opencontainers.image.version']).toBe(programVersion());
+  expect(build.labels['org.opencontainers.image.version']).toBe(programVersion);
   expect(build.entry).toEqual(['flow-collection-indexer', 'start']);
 
   // The packages that it runs with, and none that only development needs. And all that messages cite.

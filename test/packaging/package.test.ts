@@ -18,7 +18,7 @@ const QUIET = ['--no-audit', '--no-fund', '--ignore-scripts'];
 async function installed() {
   const prefix = scratchDirectory();
   await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', prefix], { cwd: root });
-  const tarball = join(prefix, `${NAME}-${programVersion()}.tgz`);
+  const tarball = join(prefix, `${NAME}-${programVersion}.tgz`);
   const install = ['install', '--global', '--prefix', prefix, '--prefer-offline', ...QUIET, tarball];
   const { stderr: warnings } = await run('npm', install, { cwd: prefix });
   const home = join(prefix, 'home');
@@ -40,7 +40,7 @@ it('runs from an empty folder where its tarball was installed, with man pages an
   const program = join(prefix, 'bin', NAME);
   const inHome = { cwd: home, env: { ...environment, SHELL: '/bin/bash' } };
 
-  expect((await run(program, ['--version'], inHome)).stdout).toBe(`${programVersion()}\n`);
+  expect((await run(program, ['--version'], inHome)).stdout).toBe(`${programVersion}\n`);
 
   const as = { wrapper: ['env', '-C', home], script: [program] };
   const start = (args: readonly string[]): Program => startProgram(args, environment, as);
@@ -56,7 +56,7 @@ it('runs from an empty folder where its tarball was installed, with man pages an
   expect((await run(program, verify, inHome)).stdout).toContain('no damage');
 
   for (const page of ['man1/flow-collection-indexer.1', 'man5/flow-collection-indexer-config.5'])
-    expect(readFileSync(join(prefix, 'share/man', page), 'utf8')).toContain(`"${NAME} ${programVersion()}"`);
+    expect(readFileSync(join(prefix, 'share/man', page), 'utf8')).toContain(`"${NAME} ${programVersion}"`);
 
   expect((await run(program, ['completion', 'install'], inHome)).stdout).toContain(home);
   const ask = `source "$HOME/.local/share/bash-completion/completions/${NAME}"

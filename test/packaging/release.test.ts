@@ -9,7 +9,7 @@ import { scratchDirectory } from '../support/program.js';
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, '../..');
-const base = `flow-collection-indexer-${programVersion()}`;
+const base = `flow-collection-indexer-${programVersion}`;
 const release = (folder: string, ...args: string[]) =>
   run(process.execPath, [join(folder, 'scripts/release.mjs'), ...args], { cwd: folder });
 
@@ -64,7 +64,7 @@ it('builds, dry, everything that would be published, and says what comes next', 
   expect([cyclonedx.bomFormat, spdx.spdxVersion]).toEqual(['CycloneDX', 'SPDX-2.3']);
   expect([cyclonedx.metadata.component.name, spdx.name]).toEqual([
     'flow-collection-indexer',
-    `flow-collection-indexer@${programVersion()}`,
+    `flow-collection-indexer@${programVersion}`,
   ]);
   for (const [name, version] of shipped) {
     expect(cyclonedx.components).toContainEqual(
@@ -126,10 +126,10 @@ it('refuses, when it is meant, a tree that is not clean and a version that is no
   // The tag of the version starts its publication: it may be on what is built, and on nothing else.
   const git = (...args: string[]) =>
     run('git', ['-c', 'user.name=A', '-c', 'user.email=a@example.org', ...args], { cwd: folder });
-  await git('tag', `v${programVersion()}`);
+  await git('tag', `v${programVersion}`);
   const wrong = async (): Promise<string> =>
     ((await release(folder).catch((error: unknown) => error)) as Refusal).stderr;
   expect(await wrong()).not.toContain('is on another commit');
   await git('commit', '--quiet', '--all', '--message', 'A change');
-  expect(await wrong()).toContain(`The tag v${programVersion()} is on another commit`);
+  expect(await wrong()).toContain(`The tag v${programVersion} is on another commit`);
 });

@@ -36,7 +36,7 @@ export async function filledDirectory(
   dataDir = scratchDirectory(),
 ): Promise<string> {
   const { chainId, rootHeight, sporkId } = chain;
-  const createdBy = `flow-collection-indexer ${programVersion()}`;
+  const createdBy = `flow-collection-indexer ${programVersion}`;
   const blocks = blocksOf(chain, from, to).map(entryOf);
   await writeStore(dataDir, blocks, { chainId, createdBy, sporks: [{ rootHeight, sporkId }] });
   return dataDir;

@@ -1,5 +1,5 @@
 import { decodeBlockResponse, decodeCollectionResponse, RequestFields } from '../../flow/index.js';
-import { decodeExecutionDataResponse, decodeFullCollectionResponse, toIdentifier } from '../../flow/index.js';
+import { decodeExecutionDataResponse, splitCollection, toIdentifier } from '../../flow/index.js';
 import { decodeIndexedBlocksResponse, decodeSubscribeBlocksResponse, WireError } from '../../flow/index.js';
 import { decodeTransactionResponse, identifierBytes, parseIdentifier, WireWriter } from '../../flow/index.js';
 import type { BlockDecoder, Identifier } from '../../flow/index.js';
@@ -73,8 +73,7 @@ export function grpcAccessNode(
       },
       getCollectionTransactionIds: (id, how) =>
         ask('GetCollectionByID', idRequest(id), decodeCollectionResponse, how),
-      getFullCollection: (id, how) =>
-        ask('GetFullCollectionByID', idRequest(id), decodeFullCollectionResponse, how),
+      getFullCollection: (id, how) => ask('GetFullCollectionByID', idRequest(id), splitCollection, how),
       getTransaction: (id, how) => ask('GetTransaction', idRequest(id), decodeTransactionResponse, how),
       getProtocolStateSnapshot: (height, how) =>
         ask('GetProtocolStateSnapshotByHeight', numbers(height), decodeSnapshot, how),

@@ -50,7 +50,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
   const { credentials, endpoint, expectation, maxMessageBytes, peer } = options;
   const { clock } = dependencies;
   const isMirrored = peer === 'mirrored';
-  const userAgent = `flow-collection-indexer/${programVersion()} doctor`;
+  const userAgent = `flow-collection-indexer/${programVersion} doctor`;
   const node = grpcAccessNode(
     { endpoint, maxMessageBytes, timeoutMs: LIMIT_MS, ratePerSecond: 0, userAgent },
     {
@@ -63,7 +63,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
           ? decodeBlockMessage
           : undefined,
       healthRecord: new NodeHealthRecord({ clock }),
-      metrics: createMetrics({ version: programVersion(), node: process.version }),
+      metrics: createMetrics({ version: programVersion, node: process.version }),
     },
   );
   const calls: CallSurvey[] = [];

@@ -24,7 +24,6 @@ export type DaemonStatus = ReturnType<typeof reportStatus>;
 export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   const { clock, listener, network, outputs, prover, store, window } = parts;
   const startedAtMs = clock.monotonic();
-  const version = programVersion();
   /** Distinguishes this process from one that listens at its address later. */
   const instance = randomUUID();
   const backfillWatch = watchBackfill(config, parts);
@@ -72,7 +71,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     return {
       network: config.network,
       chainId: config.chainId,
-      version,
+      version: programVersion,
       instance,
       ...shown,
       latestIndexed: lastReadable(shown),

@@ -33,7 +33,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     const first = await firstHeightOf(config, { network, listener }, lost);
     await network.whenTold(first, lost);
     const spork = network.sporkAt(first);
-    const createdBy = `flow-collection-indexer ${programVersion()}`;
+    const createdBy = `flow-collection-indexer ${programVersion}`;
     const meta = { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: first, createdBy };
     await store.initialise({ ...meta, sporks: spork === undefined ? [] : [spork] });
     logger.info({ height: first, chainId }, 'new store created');

@@ -73,7 +73,7 @@ export function openUpstream(
       sporks: config.accessNodes.length > 0 ? sporks : sporks.map((spork) => ({ ...spork, accessNodes: [] })),
       ...config.access,
       timeoutMs: config.requester.timeoutMs,
-      userAgent: userAgent(),
+      userAgent,
       proof: { mode: config.proof.mode, chainId: config.chainId },
     },
     {

@@ -72,7 +72,6 @@ export function serveReaders(
   /** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
   const openServers = async () => {
     const storeUrl = config.api.store ?? config.store;
-    const version = programVersion();
     const replica =
       storeUrl === undefined
         ? await openLevelReplica(storePathOf(dataDir), gate)
@@ -84,7 +83,7 @@ export function serveReaders(
     const restName = forwardRest === undefined ? '' : restNode(forwardRest).name;
     const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
     const api = apiServer(
-      { ...config.api, ...settings, forwardSockets, chainId, version },
+      { ...config.api, ...settings, forwardSockets, chainId, version: programVersion },
       {
         ...common,
         feed,
@@ -97,7 +96,7 @@ export function serveReaders(
     );
     const forwarder = forward
       ? new Forwarder(
-          { maxMessageBytes: access.maxMessageBytes, userAgent: userAgent() },
+          { maxMessageBytes: access.maxMessageBytes, userAgent },
           { clock, metrics, metadataFor, nodes: () => link.state().nodes, admission: link },
         )
       : undefined;
@@ -105,7 +104,7 @@ export function serveReaders(
       grpcPort === 'off'
         ? undefined
         : new GrpcApiServer(
-            { ...settings, host, port: grpcPort, accessNodes, chainId, version },
+            { ...settings, host, port: grpcPort, accessNodes, chainId, version: programVersion },
             { ...common, feed, forwarder, store: replica, status: link, health: link },
           );
     const close = async (): Promise<void> => {

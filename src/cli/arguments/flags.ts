@@ -1,16 +1,6 @@
 import type { LookupKind } from '../../api/index.js';
-import {
-  block,
-  boolean,
-  choice,
-  daemonSettings,
-  integer,
-  localPath,
-  MAX_HEIGHT,
-  optional,
-  setting,
-  text,
-} from '../../config/index.js';
+import { block, boolean, choice, daemonSettings, integer, localPath } from '../../config/index.js';
+import { MAX_HEIGHT, optional, setting, text } from '../../config/index.js';
 import type { Format, Setting, Settings, ValuesOf } from '../../config/index.js';
 
 export const storeSettings = {

@@ -51,15 +51,14 @@ function refusal(message: string, parser: Parser): OperatorError {
 }
 
 function rootParser(terminal: Terminal): Parser {
-  const version = programVersion();
   const root = new Parser(PROGRAM)
     .description(
-      `${PROGRAM} ${version}: a verified, complete, queryable local index of every Flow collection and transaction.\n\n` +
+      `${PROGRAM} ${programVersion}: a verified, complete, queryable local index of every Flow collection and transaction.\n\n` +
         'Configuration flags can also be set in a file (--config) or the environment (FCI_…): see docs/configuration.md.',
     )
     .usage('<command> [flags]')
     .optionsGroup('Flags:')
-    .version(version, '-V, --version', 'Print the version, like the command version.')
+    .version(programVersion, '-V, --version', 'Print the version, like the command version.')
     .helpOption('-h, --help', 'Show this page, or a command’s.')
     .helpCommand('help <command>', 'Show the flags of a command.')
     .configureHelp(helpStyle)

@@ -27,7 +27,7 @@ export async function daemonStatus(
   if (lacked === undefined) return status;
   throw new OperatorError(
     'no_daemon',
-    `The running daemon (${status?.version}) is of another build than this command (${programVersion()}), which needs "${lacked}" ` +
+    `The running daemon (${status?.version}) is of another build than this command (${programVersion}), which needs "${lacked}" ` +
       'of its status. Restart the daemon; "status --json" shows what it tells.',
   );
 }
@@ -60,11 +60,15 @@ export async function noDaemon(loaded: LoadedConfig): Promise<OperatorError> {
   return new OperatorError('no_daemon', `${await whyNoDaemon(loaded)} ${advice}`);
 }
 
-/** Reads the store of a daemon that does not answer: where that still holds it, this is told first. Expected errors: those of `read`. */
+/**
+ * Reads the store of a daemon that does not answer, unless a flag says where that listens: where it still holds the store, this is
+ * told first. Expected errors: `noDaemon`; those of `read`.
+ */
 export async function unserved<T>(
   loaded: LoadedConfig,
   read: (stores: Awaited<ReturnType<typeof loadStores>>) => Promise<T>,
 ): Promise<T> {
+  if (namesDaemonAddress(loaded)) throw await noDaemon(loaded);
   try {
     return await read(await loadStores());
   } catch (error) {

@@ -2,7 +2,7 @@ import { ApiError, type IndexedRange } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
 import { OperatorError } from '../../runtime/index.js';
 import type { IndexStore } from '../../storage/index.js';
-import { askDaemon, bodyOf, namesDaemonAddress, noDaemon, unserved } from './askDaemon.js';
+import { askDaemon, bodyOf, unserved } from './askDaemon.js';
 
 /**
  * A document that the running daemon serves at this path or, if none runs, that `read` makes from the store. Expected errors:
@@ -20,7 +20,6 @@ export async function documentFrom<T>(
     if (answer.status === 200) return body as T;
     throw refusalOf(answer.status, body).error;
   }
-  if (namesDaemonAddress(loaded)) throw await noDaemon(loaded);
   const store = await unserved(loaded, ({ openStoreReadOnly }) => openStoreReadOnly(loaded.config));
   try {
     const firstIndexed = store.meta()?.firstHeight ?? null;

@@ -9,7 +9,7 @@ import { formatCount, formatDuration } from '../../observability/index.js';
 import { OperatorError, quoted, type ExitReason } from '../../runtime/index.js';
 import { backfillActions, type backfillFlags, type workersFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { daemonStatus, namesDaemonAddress, noDaemon, recordOf, unserved } from '../client/askDaemon.js';
+import { daemonStatus, namesDaemonAddress, recordOf, unserved } from '../client/askDaemon.js';
 import { wrongUse, type Run } from '../command.js';
 import { renderBackfill } from '../output/backfillPage.js';
 
@@ -27,7 +27,6 @@ export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) 
   };
   if (action === 'status') {
     const daemon = await daemonStatus(loaded, { needs: ['backfill'] });
-    if (daemon === undefined && namesDaemonAddress(loaded)) throw await noDaemon(loaded);
     const status =
       daemon?.backfill ?? (await unserved(loaded, ({ backfillOf }) => backfillOf(loaded.config)));
     return show(status, renderBackfill(status));

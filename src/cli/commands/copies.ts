@@ -6,14 +6,13 @@ import { rangesInWords } from '../../storage/index.js';
 import type { backupFlags, migrateFlags, restoreFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse, type Run } from '../command.js';
-import { counted, progressTo } from '../output/words.js';
+import { counted, reportingTo } from '../output/words.js';
 
 export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
   if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
-  const reporting = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
-  const report = await backupStoreOf(config, resolve(to), reporting);
+  const report = await backupStoreOf(config, resolve(to), reportingTo(terminal, restoreInWords));
   const { coverage, copiedBytes, linkedBytes, lost, tables } = report;
   const what = coverage.length === 0 ? 'It holds no height yet' : `Heights ${rangesInWords(coverage)}`;
   const linked = linkedBytes === 0 ? '' : `, ${formatSize(linkedBytes)} as hard links`;
@@ -32,8 +31,7 @@ export const restore: Run<typeof restoreFlags> = async (invocation, terminal) =>
   const { from, quiet } = invocation.flags;
   if (from === null) throw wrongUse('Say what to restore: restore --from DIR, or --from https://….');
   const { config } = await configOf(invocation, terminal);
-  const onProgress = quiet ? () => undefined : progressTo(terminal, restoreInWords);
-  const report = await restoreStoreOf(config, from, { signal: terminal.signal, onProgress });
+  const report = await restoreStoreOf(config, from, reportingTo(terminal, restoreInWords, quiet));
   const heights = report.ranges.length === 0 ? 'no height' : `heights ${rangesInWords(report.ranges)}`;
   terminal.out(
     `Restored and verified: ${heights}, ` +
@@ -60,8 +58,7 @@ export const migrate: Run<typeof migrateFlags> = async (invocation, terminal) =>
     const soFar = `copied ${formatCount(copied)} of ${counted(missing, 'height')}, now at ${formatCount(height)}`;
     return `${soFar}, ${formatRate(perSecond)}, ${formatDuration((missing - copied) / perSecond)} left`;
   };
-  const onProgress = quiet ? () => undefined : progressTo(terminal, inWords);
-  const report = await migrateStores(config, { from, to }, { signal: terminal.signal, onProgress });
+  const report = await migrateStores(config, { from, to }, reportingTo(terminal, inWords, quiet));
   const skipped = report.skipped === 0 ? '' : `; ${counted(report.skipped, 'height')} were there already`;
   const plans = report.plans === 0 ? '' : `, ${counted(report.plans, 'plan')}`;
   terminal.out(

@@ -20,7 +20,6 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
   const loaded = await configOf(invocation, terminal);
   const source = await openExportSource(loaded, flags, { signal, progress });
   let isWaiting = flags.follow;
-  const mayEnd = (): boolean => isWaiting;
   const range = () => source.range().finally(() => (isWaiting &&= signal.aborted));
   const parts = { source: { ...source, range }, progress, signal };
   try {
@@ -31,7 +30,7 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
     progress.end(done);
   } catch (error) {
     // Before the first height is there: later it says what it wrote, or cannot.
-    if (!mayEnd() || !wasAborted(error, signal)) throw error;
+    if (!isWaiting || !wasAborted(error, signal)) throw error;
   } finally {
     progress.end();
     await source.close?.();

@@ -1,13 +1,5 @@
-import {
-  accountDocument,
-  checkLookupKey,
-  explainDocument,
-  isLookupKind,
-  lookupDocument,
-  parseAccountRequest,
-  parseExplainKey,
-  workOfStore,
-} from '../../api/index.js';
+import { accountDocument, checkLookupKey, explainDocument, isLookupKind } from '../../api/index.js';
+import { lookupDocument, parseAccountRequest, parseExplainKey, workOfStore } from '../../api/index.js';
 import type { ExplainDocument, IndexedRange, MissingDocument, WorkDocument } from '../../api/index.js';
 import { loadStores } from '../../app/index.js';
 import { formatDuration } from '../../observability/index.js';

@@ -4,11 +4,11 @@ import { rangesInWords } from '../../storage/index.js';
 import type { confirmFlags, rewindFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse, type Run } from '../command.js';
-import { progressTo } from '../output/words.js';
+import { reportingTo } from '../output/words.js';
 
 export const repair: Run<typeof confirmFlags> = async (invocation, terminal) => {
   const { config } = await configOf(invocation, terminal);
-  const reporting = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const reporting = reportingTo(terminal, restoreInWords);
   const report = await repairStoreOf(config, { apply: invocation.flags.yes, ...reporting });
   if (report.damageCount === 0) {
     terminal.out('No damage: nothing to repair.\n');
@@ -39,7 +39,8 @@ export const rewind: Run<typeof rewindFlags> = async (invocation, terminal) => {
   if (height === null)
     throw wrongUse('Say which height to keep: flow-collection-indexer rewind --to H --yes.');
   const { config } = await configOf(invocation, terminal);
-  const onStep = progressTo(terminal, (highest: number) => `forgotten down to height ${highest}`);
+  const inWords = (highest: number) => `forgotten down to height ${highest}`;
+  const { onProgress: onStep } = reportingTo(terminal, inWords);
   const { from, through, forgotten } = await rewindStore(config, height, { apply: yes, onStep });
   if (!yes) {
     const what =

@@ -4,12 +4,12 @@ import { rangesInWords, type RangeReport, type VerifyReport } from '../../storag
 import type { Run } from '../command.js';
 import type { verifyFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
-import { counted, progressTo } from '../output/words.js';
+import { counted, reportingTo } from '../output/words.js';
 
 export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
   const { from, to } = invocation.flags;
   const { config } = await configOf(invocation, terminal);
-  const reporting = { onProgress: progressTo(terminal, restoreInWords), signal: terminal.signal };
+  const reporting = reportingTo(terminal, restoreInWords);
   const report = await verifyStoreOf(config, { from: from ?? undefined, to: to ?? undefined }, reporting);
   terminal.out(renderReport(report));
   return report.damageCount === 0 ? 'done' : 'damage';

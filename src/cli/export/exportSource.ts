@@ -10,13 +10,12 @@ import type { BlockEntry, HeightRange, WholeBlock } from '../../storage/index.js
 import type { ExportFlags } from '../arguments/flags.js';
 import { PROGRAM } from '../arguments/parse.js';
 import { wrongUse } from '../command.js';
-import { askDaemon, daemonStatus, bodyOf, namesDaemonAddress, noDaemon } from '../client/askDaemon.js';
-import { unserved } from '../client/askDaemon.js';
+import { askDaemon, bodyOf, daemonStatus, noDaemon, unserved } from '../client/askDaemon.js';
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS, type ExportProgress } from './exportProgress.js';
 
 /** Name and version of what makes the files, from whichever source. */
-export const madeBy = (): string => `${PROGRAM} ${programVersion()}`;
+export const madeBy = `${PROGRAM} ${programVersion}`;
 
 /** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
@@ -60,7 +59,7 @@ export async function openExportSource(
   const status = () => daemonStatus(loaded, { needs: ['chainId', 'coverage', 'healing'] });
   const found = await status();
   if (found === undefined) {
-    if (follow || finality === 'proven' || namesDaemonAddress(loaded)) throw await noDaemon(loaded);
+    if (follow || finality === 'proven') throw await noDaemon(loaded);
     return storeSource(loaded, signal);
   }
   /** Once it does not answer, another may: after a restart it listens elsewhere. */

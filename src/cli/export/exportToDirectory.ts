@@ -38,33 +38,24 @@ interface Partition {
   readonly files: readonly PartFile[];
 }
 
-interface Manifest extends ExportShape {
-  readonly format: number;
-  readonly program: string;
-  /** Below `from` while there is no partition. */
-  readonly to: number;
-  readonly files: number;
-  readonly rows: Readonly<Record<string, number>>;
-  readonly bytes: number;
-  /** Over a line for each file: its digest, two spaces, its path; as `sha256sum` prints them. */
-  readonly sha256: string;
-  readonly partitions: readonly Partition[];
-}
+type Manifest = Readonly<ReturnType<typeof manifestOf>>;
 
 /** The manifest depends only on the partitions, not on when they were written. */
-function manifestOf(shape: ExportShape, partitions: readonly Partition[]): Manifest {
+function manifestOf(shape: ExportShape, partitions: readonly Partition[]) {
   const files = partitions.flatMap((partition) => partition.files);
   const rows: Record<string, number> = {};
   for (const file of files) rows[file.table] = (rows[file.table] ?? 0) + file.rows;
   const sums = files.map(({ sha256, path }) => `${sha256}  ${path}\n`).join('');
   return {
     format: FORMAT,
-    program: madeBy(),
+    program: madeBy,
     ...shape,
+    /** Below `from` while there is no partition. */
     to: partitions.at(-1)?.to ?? shape.from - 1,
     files: files.length,
     rows,
     bytes: files.reduce((sum, { bytes }) => sum + bytes, 0),
+    /** Over a line for each file: its digest, two spaces, its path; as `sha256sum` prints them. */
     sha256: createHash('sha256').update(sums).digest('hex'),
     partitions,
   };
@@ -307,6 +298,7 @@ async function writePartition(
   },
 ): Promise<Partition> {
   const { below, form, onPage, source } = work;
+  const before = below && { height: below.to, id: below.last_block_id };
   let last: BlockRow | undefined;
   let [blocks, transactions] = [0, 0];
   // Parquet compresses its pages.
@@ -317,11 +309,7 @@ async function writePartition(
       const place = { directory, path: pathOf(file.table, heights, shape) };
       parts.push(await beginPart(file, place, compressingStream(compression)));
     }
-    for await (const page of pagesOf(
-      source,
-      heights,
-      below && { height: below.to, id: below.last_block_id },
-    )) {
+    for await (const page of pagesOf(source, heights, before)) {
       for (const entry of page) {
         last = blockRow(entry);
         form.add(last);

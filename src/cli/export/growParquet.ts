@@ -25,7 +25,7 @@ export function growParquet(
     writer: bytes,
     schema: schemaOf(columns),
     codec,
-    createdBy: madeBy(),
+    createdBy: madeBy,
     compressors: compress === undefined ? {} : { [codec]: compress },
   });
   let values: unknown[][] = columns.map(() => []);

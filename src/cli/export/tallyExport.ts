@@ -37,7 +37,7 @@ export function tallyExport() {
     },
     /** The line to write after the whole blocks, newline included. `to` is below `from` when there is no block. */
     closingLine: (chainId: string, from: number): string => {
-      const of = { kind: 'end', format: FORMAT, program: madeBy(), chain_id: chainId };
+      const of = { kind: 'end', format: FORMAT, program: madeBy, chain_id: chainId };
       const heights = { from: first?.height ?? from, to: last?.height ?? from - 1 };
       return `${JSON.stringify({ ...of, ...heights, ...sums, sha256: sha256.copy().digest('hex') })}\n`;
     },

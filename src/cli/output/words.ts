@@ -1,6 +1,7 @@
 import type { StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
+import type { Terminal } from '../command.js';
 
 /** A count with its noun: "1 height", "1,234 heights". */
 export function counted(count: number, noun: string): string {
@@ -18,12 +19,13 @@ export function atMostEvery(intervalMs = 2_000): () => boolean {
   };
 }
 
-/** Returns a function that tells how far something is, now and then. */
-export function progressTo<T>(terminal: { err(text: string): void }, inWords: (progress: T) => string) {
+/** For work that takes long: says now and then how far it is, unless `isQuiet`, and hands on what ends it. */
+export function reportingTo<T>(terminal: Terminal, inWords: (progress: T) => string, isQuiet = false) {
   const isDue = atMostEvery();
-  return (progress: T): void => {
-    if (isDue()) terminal.err(`${inWords(progress)}\n`);
+  const onProgress = (progress: T): void => {
+    if (!isQuiet && isDue()) terminal.err(`${inWords(progress)}\n`);
   };
+  return { onProgress, signal: terminal.signal };
 }
 
 /** Wraps a text to `columns` characters, between words; longer words are cut, or left as they are. */

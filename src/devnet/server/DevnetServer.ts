@@ -106,61 +106,54 @@ export class DevnetServer {
   }
 
   #unary(method: DevnetMethod): handleUnaryCall<DevnetRequest, Buffer> {
-    const { node, calls, onBug } = this.#dependencies;
-    return (call, callback) => {
-      const done = node.requests.begin(method, subjectOf(call.request));
-      const controller = this.#track(call);
-      calls
-        .answer(method, call.request, { signal: controller.signal, connection: this.#connection(call) })
-        .then(
-          (answer) => callback(null, answer),
-          (error: unknown) => {
-            if (error instanceof StatusError) callback(statusObject(error));
-            else if (!controller.signal.aborted) {
-              callback(statusObject(bug));
-              onBug(error);
-            }
-          },
-        )
-        .finally(() => {
-          done();
-          this.#calls.delete(controller);
-        })
-        .catch(onBug);
-    };
+    const { calls } = this.#dependencies;
+    return (call, callback) =>
+      this.#serve(method, call, {
+        run: (signal) => calls.answer(method, call.request, { signal, connection: this.#connection(call) }),
+        end: (answer) => callback(null, answer),
+        refuse: callback,
+      });
   }
 
   #stream(method: DevnetMethod): handleServerStreamingCall<DevnetRequest, Buffer> {
-    const { node, subscriptions, onBug } = this.#dependencies;
-    return (call) => {
-      const done = node.requests.begin(method, subjectOf(call.request));
-      const controller = this.#track(call);
-      subscriptions
-        .run(method, call.request, { sink: this.#sink(call), signal: controller.signal })
-        .then(
-          () => call.end(),
-          (error: unknown) => {
-            if (error instanceof StatusError) call.emit('error', statusObject(error));
-            else if (!controller.signal.aborted) {
-              call.emit('error', statusObject(bug));
-              onBug(error);
-            }
-          },
-        )
-        .finally(() => {
-          done();
-          this.#calls.delete(controller);
-        })
-        .catch(onBug);
-    };
+    const { subscriptions } = this.#dependencies;
+    return (call) =>
+      this.#serve(method, call, {
+        run: (signal) => subscriptions.run(method, call.request, { sink: this.#sink(call), signal }),
+        end: () => call.end(),
+        refuse: (why) => call.emit('error', why),
+      });
   }
 
-  /** Aborts with the call or the server. */
-  #track(call: { on(event: 'cancelled', listener: () => void): unknown }): AbortController {
+  /** Runs a call until it is done, or aborted by its caller or the server. */
+  #serve<Answer>(
+    method: DevnetMethod,
+    call: { readonly request: DevnetRequest; on(event: 'cancelled', listener: () => void): unknown },
+    how: {
+      readonly run: (signal: AbortSignal) => Promise<Answer>;
+      readonly end: (answer: Answer) => void;
+      readonly refuse: (why: ReturnType<typeof statusObject>) => void;
+    },
+  ): void {
+    const { node, onBug } = this.#dependencies;
+    const done = node.requests.begin(method, subjectOf(call.request));
     const controller = new AbortController();
     this.#calls.add(controller);
     call.on('cancelled', () => controller.abort());
-    return controller;
+    how
+      .run(controller.signal)
+      .then(how.end, (error: unknown) => {
+        if (error instanceof StatusError) how.refuse(statusObject(error));
+        else if (!controller.signal.aborted) {
+          how.refuse(statusObject(bug));
+          onBug(error);
+        }
+      })
+      .finally(() => {
+        done();
+        this.#calls.delete(controller);
+      })
+      .catch(onBug);
   }
 
   #connection(call: { getPeer(): string }): Connection {

@@ -174,15 +174,6 @@ export class WireReader {
     return (BigInt(this.high >>> 0) << 32n) | BigInt(this.low >>> 0);
   }
 
-  /**
-   * Reads a `uint32`; as in every protobuf reader, bits above the 32nd are dropped (and the encoding is not canonical).
-   */
-  uint32(): number {
-    this.varint();
-    if (this.high !== 0) this.canonical = false;
-    return this.low >>> 0;
-  }
-
   /** Skips the value of the last tag read. */
   skip(): void {
     switch (this.wireType) {

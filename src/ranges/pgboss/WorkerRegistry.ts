@@ -247,7 +247,7 @@ export class WorkerRegistry implements Leadership {
       text: `INSERT INTO flow_store.worker VALUES ($1, $2, $3, $4, $5, $6, $7, $8, now(), 0, now(), NULL)
         ON CONFLICT (id) DO NOTHING`,
       values: [
-        ...[this.id, hostname(), process.pid, programVersion(), workVersion, roles.join(',')],
+        ...[this.id, hostname(), process.pid, programVersion, workVersion, roles.join(',')],
         ...[this.#state, this.#busyText()],
       ],
     });

@@ -26,9 +26,8 @@ export function quoted(text: string): string {
 
 /** Like `quoted`, but ordinary words get no quotes. */
 export function named(text: string): string {
-  return text.length <= MAX_QUOTED && PLAIN.test(text) && withoutUrlPaths(text) === text
-    ? text
-    : quoted(text);
+  const inQuotes = quoted(text);
+  return PLAIN.test(text) && inQuotes === `"${text}"` ? text : inQuotes;
 }
 
 /** As a URL has them: an IPv6 address in brackets. */
@@ -81,14 +80,10 @@ const PART = /"((?:[^"\\]+|\\.)*)"\s*(:\s*\{?)?|[{}]/g;
  * nothing: a quote might show part of a password. Any other Error is of a key that is there twice.
  */
 export function parseJson(text: string): unknown {
-  let message: string;
-  try {
-    const value: unknown = JSON.parse(text);
+  const message = faultOf(text);
+  if (message === undefined) {
     refuseRepeatedKey(text);
-    return value;
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error;
-    ({ message } = error);
+    return JSON.parse(text);
   }
   const lines = text.slice(0, positionOf(text, message)).split('\n');
   const what = message.replace(QUOTED, '').replace(POSITION, '').replace(' of JSON input', '');
@@ -124,17 +119,18 @@ function positionOf(text: string, message: string): number {
   let [low, high] = [1, text.length];
   while (low < high) {
     const middle = Math.floor((low + high) / 2);
-    if (hasUnexpectedToken(text.slice(0, middle))) high = middle;
+    if (QUOTED.test(faultOf(text.slice(0, middle)) ?? '')) high = middle;
     else low = middle + 1;
   }
   return low - 1;
 }
 
-function hasUnexpectedToken(text: string): boolean {
+/** Why it is no JSON, in the words of V8; `undefined` where it is. */
+function faultOf(text: string): string | undefined {
   try {
     JSON.parse(text);
-    return false;
+    return undefined;
   } catch (error) {
-    return error instanceof SyntaxError && QUOTED.test(error.message);
+    return (error as SyntaxError).message;
   }
 }

@@ -51,7 +51,7 @@ function send(): void {
       if (error !== null || message === undefined) throw error ?? new Error('no answer');
       calls -= 1;
       send();
-      const bodies = flow.decodeFullCollectionResponse(message);
+      const bodies = flow.splitCollection(message);
       gathering.collections[place] = flow.verifyCollection(id, bodies);
       gathering.missing -= 1;
       if (gathering.missing === 0) store();

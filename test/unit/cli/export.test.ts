@@ -52,7 +52,7 @@ function expectClosed(text: string): Line {
   expect(closing).toMatchObject({
     kind: 'end',
     format: 1,
-    program: `flow-collection-indexer ${programVersion()}`,
+    program: `flow-collection-indexer ${programVersion}`,
     bytes: Buffer.byteLength(above),
     sha256: createHash('sha256').update(above).digest('hex'),
   });
