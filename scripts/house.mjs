@@ -106,7 +106,7 @@ const subFloors = {
   'api/rest': [['daemonRoutes.ts', 'flowRoutes.ts'], ['eventStream.ts']],
   'app/health': [['diagnose.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
-  'ranges/pgboss': [['PlanQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
+  'ranges/pgboss': [['planQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
   'storage/leveldb': [['ranges'], ['removal'], ['writing'], ['reading'], ['directory']],
   'storage/records': [
