@@ -63,7 +63,7 @@ const subFloors = {
     ['arguments', 'client'],
     ['command.ts'],
   ],
-  collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['FaultReporter.ts'], ['ports.ts']],
+  collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['faultReporter.ts'], ['ports.ts']],
   devnet: [['server'], ['node'], ['faults'], ['chain']],
   finality: [['blocks', 'proven'], ['forks', 'head'], ['ports.ts']],
   flow: [['responses.ts', 'verification'], ['entities'], ['ids'], ['wire'], ['WireError.ts', 'types.ts']],
