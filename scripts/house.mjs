@@ -63,7 +63,7 @@ const subFloors = {
     ['arguments', 'client'],
     ['command.ts'],
   ],
-  collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['FaultReporter.ts'], ['ports.ts']],
+  collections: [['executionData'], ['requester', 'indexer'], ['heights'], ['faultReporter.ts'], ['ports.ts']],
   devnet: [['server'], ['node'], ['faults'], ['chain']],
   finality: [['blocks', 'proven'], ['forks', 'head'], ['ports.ts']],
   flow: [['responses.ts', 'verification'], ['entities'], ['ids'], ['wire'], ['WireError.ts', 'types.ts']],
@@ -106,7 +106,7 @@ const subFloors = {
   'api/rest': [['daemonRoutes.ts', 'flowRoutes.ts'], ['eventStream.ts']],
   'app/health': [['diagnose.ts'], ['watches'], ['heldUp.ts']],
   'app/line': [['history'], ['buildLine.ts']],
-  'ranges/pgboss': [['PlanQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
+  'ranges/pgboss': [['planQueues.ts', 'WorkerRegistry.ts'], ['Claim.ts'], ['Boss.ts']],
   'storage/integrity': [['verify']],
   'storage/leveldb': [['removal'], ['writing'], ['reading'], ['directory']],
   'storage/records': [

@@ -126,12 +126,9 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   async #index(queued: HeightRecord): Promise<void> {
-    const { received } = queued;
+    const { block, received } = queued;
     try {
-      const written = await this.#deps.indexer.onReceivedCollectionsForBlock(
-        queued.block,
-        queued.collections(),
-      );
+      const written = await this.#deps.indexer.onReceivedCollectionsForBlock(block, queued.collections());
       if (written) this.#measure(queued, received);
       this.#deps.mcq.onIndexedForBlock(queued);
       this.#deps.window.notify();

@@ -6,7 +6,7 @@ export { PEER } from './executionData/BodyStream.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';
 export { Window } from './heights/Window.js';
 export { JobProcessor } from './JobProcessor.js';
-export { HeightExplainer } from './HeightExplainer.js';
+export { heightExplainer } from './heightExplainer.js';
 export { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
 export type { Source } from './ports.js';
 export { OffChainBlockError } from './heights/OffChainBlockError.js';

@@ -1,6 +1,6 @@
 import type { AccessNetwork, AccessNodes, SporkTable } from '../../access/index.js';
 import { BlockCollectionIndexer, CollectionRequester } from '../../collections/index.js';
-import { DEFAULT_HOLD_BACK_MS, ExecutionDataIndexer, HeightExplainer } from '../../collections/index.js';
+import { DEFAULT_HOLD_BACK_MS, ExecutionDataIndexer, heightExplainer } from '../../collections/index.js';
 import { JobProcessor, MissingCollectionQueue, OffChainBlockError, PEER } from '../../collections/index.js';
 import { watchForOffChainBlocks } from '../../collections/index.js';
 import type { EndpointSlots, Window } from '../../collections/index.js';
@@ -187,7 +187,7 @@ export function buildLine(
     },
   );
 
-  const explainer = new HeightExplainer({
+  const explainer = heightExplainer({
     ...common,
     mcq,
     window,

@@ -7,7 +7,7 @@ import { childOf, doublingMs, RunningAverage, sleep, wasAborted } from '../../ru
 import type { Clock, Random } from '../../runtime/index.js';
 import type { Window } from '../heights/Window.js';
 import type { CollectionSink } from '../ports.js';
-import { FaultReporter } from '../FaultReporter.js';
+import { faultReporter } from '../faultReporter.js';
 import { EXECUTION_DATA, methodOf, type BodyStream, type StreamSources } from './BodyStream.js';
 import { judgeStreamEnd, StreamFault, type StreamEnd } from './StreamFault.js';
 import { StreamState } from './StreamState.js';
@@ -89,7 +89,7 @@ export class ExecutionDataIndexer {
   readonly #options: Required<ExecutionDataIndexerOptions>;
   readonly #dependencies: ExecutionDataIndexerDependencies;
   readonly #attempts = new Attempts();
-  readonly #reporter: FaultReporter;
+  readonly #reporter: ReturnType<typeof faultReporter>;
   readonly state: StreamState;
   readonly #messageBytes = new RunningAverage(MESSAGE_BYTES);
   readonly #verificationMemory = new VerificationMemory();
@@ -105,7 +105,7 @@ export class ExecutionDataIndexer {
     this.#dependencies = dependencies;
     const { stream } = this.#options;
     this.state = new StreamState({ ...this.#options, ...dependencies });
-    this.#reporter = new FaultReporter(stream.source, dependencies);
+    this.#reporter = faultReporter(stream.source, dependencies);
   }
 
   /** Follows the stream until the signal aborts, then resolves. Rejects for bugs only. */

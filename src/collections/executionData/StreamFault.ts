@@ -1,6 +1,6 @@
 import { UpstreamError, type NodeFault, type TroubleKind } from '../../access/index.js';
 import { InvalidCollectionError } from '../../flow/index.js';
-import { faultIn, type Fault } from '../FaultReporter.js';
+import { faultIn, type Fault } from '../faultReporter.js';
 
 /**
  * Why we give up a stream: what counts against the node, and how the next height is missing (`undefined`: we left the

@@ -1,7 +1,7 @@
 import { Attempts, Failures } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { CollectionWay } from '../ports.js';
-import type { Fault } from '../FaultReporter.js';
+import type { Fault } from '../faultReporter.js';
 import type { HeightRecord } from './HeightRecord.js';
 
 /** After this many denials over this time, a denial no longer means that the node is just late. */

@@ -11,7 +11,7 @@ import { EndpointSlots, type SlotUse } from './EndpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../ports.js';
 import { RequestOrder } from './RequestOrder.js';
-import { faultIn, FaultReporter } from '../FaultReporter.js';
+import { faultIn, faultReporter } from '../faultReporter.js';
 import type { RequestTrail, WantedCollection } from '../heights/WantedCollection.js';
 import type { Window } from '../heights/Window.js';
 
@@ -113,7 +113,7 @@ export class CollectionRequester {
   readonly #order: RequestOrder;
   readonly #nodes: CollectionNodes;
   readonly #slots: EndpointSlots;
-  readonly #reporter: FaultReporter;
+  readonly #reporter: ReturnType<typeof faultReporter>;
   readonly #verificationMemory = new VerificationMemory();
   readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
   /** They wait to be processed, and may have passed their slots on already. */
@@ -138,7 +138,7 @@ export class CollectionRequester {
     const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
     this.#slots = slots;
     this.#nodes = new CollectionNodes(options.timeoutMs, { ...dependencies, slots });
-    this.#reporter = new FaultReporter('requester', dependencies);
+    this.#reporter = faultReporter('requester', dependencies);
     this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
   }
 

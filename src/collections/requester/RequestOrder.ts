@@ -2,7 +2,7 @@ import type { AccessNode } from '../../access/index.js';
 import type { Timer } from '../../runtime/index.js';
 import { HeightRecord, type HeightRequests } from '../heights/HeightRecord.js';
 import type { Call, WantedCollection } from '../heights/WantedCollection.js';
-import type { Fault } from '../FaultReporter.js';
+import type { Fault } from '../faultReporter.js';
 import type { CollectionRequesterDependencies, CollectionRequesterOptions } from './CollectionRequester.js';
 
 /**

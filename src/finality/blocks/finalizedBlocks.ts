@@ -4,9 +4,9 @@ import type { FinalizedBlock } from '../../flow/index.js';
 import { WorkSignal, type BlockJob } from '../../jobqueue/index.js';
 import { Pause, runTogether } from '../../runtime/index.js';
 import { askForBlock, type Answer } from '../forks/askForBlock.js';
-import { ForkResolver, type ChainTrouble } from '../forks/ForkResolver.js';
+import { forkResolver, type ChainTrouble } from '../forks/forkResolver.js';
 import { linkedBlocks, type RootParent } from '../forks/linkedBlocks.js';
-import { TipCheck } from '../forks/TipCheck.js';
+import { tipChecker } from '../forks/tipChecker.js';
 import { BLOCK_CALL, BLOCK_STREAM, type ChainDependencies } from '../ports.js';
 import type { BlockHead } from '../../storage/index.js';
 
@@ -74,12 +74,12 @@ const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
  * out. Call `notify` when the watermark or the head has moved.
  *
  * It reads in ascending order, from one node at a time, by stream or by parallel calls, and pauses by not pulling when the
- * window is full. For a block that does not link, `ForkResolver` decides who is wrong.
+ * window is full. For a block that does not link, `forkResolver` decides who is wrong.
  *
  * A block that links may still be off the finalized chain, which shows only when its child names another parent. If it
  * were complete and durable by then, only a `rewind` would help. So the last linked block waits for its child.
  * Exceptions: near the tip, where no child may be known for long, and at the stop height, where no child may be requested
- * or no node has it (there `TipCheck` confirms the block); a window of one; a block that the spork table confirms.
+ * or no node has it (there `tipChecker` confirms the block); a window of one; a block that the spork table confirms.
  *
  * Bounds: it requests heights in [watermark + 1 .. min(watermark + K, head, stopHeight)] only, and holds no others; for a
  * range also the two neighbours (`neighbours`), the upper one within the window.
@@ -109,7 +109,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   let disputedBelow: { readonly height: number; readonly sinceMs: number } | undefined;
   const latestBlock = () => dependencies.latestBlock() ?? below;
   const linked = linkedBlocks(sporkRoots, { window, latestBlock });
-  const resolver = new ForkResolver({
+  const resolver = forkResolver({
     ...dependencies,
     firstHeight: options.firstHeight ?? indexed + 1,
     hasSporks: sporkRoots.length > 0,
@@ -118,7 +118,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     chooser,
     linked,
   });
-  const tipCheck = new TipCheck({
+  const tipCheck = tipChecker({
     ...dependencies,
     isLast: ({ height, id }) => linked.next === height + 1 && linked.at(height)?.block.id === id,
     onTrue: () => {

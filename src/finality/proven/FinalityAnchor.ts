@@ -166,7 +166,7 @@ export class FinalityAnchor {
       } else if (lastViewOf(answer.state) <= lastView) why = 'the last proven block does not say';
       else {
         this.known = { state: answer.state, height: at };
-        return this.#keep(header, answer, { isAnchor: false });
+        return this.#keep(header, answer, false);
       }
     }
     const reason = `who signs after view ${lastView} is not known: ${why}`;
@@ -229,11 +229,7 @@ export class FinalityAnchor {
       : { state, parts: kept, wasAnchor: kept.isAnchor };
   }
 
-  async #keep(
-    { height, id }: StoredHeader,
-    { parts, wasAnchor }: Known,
-    { isAnchor }: { readonly isAnchor: boolean },
-  ): Promise<void> {
+  async #keep({ height, id }: StoredHeader, { parts, wasAnchor }: Known, isAnchor: boolean): Promise<void> {
     if (wasAnchor === undefined || (isAnchor && !wasAnchor))
       await this.#parts.store.keepEvidence({ ...parts, height, id, isAnchor });
   }
@@ -241,7 +237,7 @@ export class FinalityAnchor {
   /** `header`: whose state the answer is, the block itself or one below. */
   async #begin({ kind, height, id }: Anchor, header: StoredHeader, answer?: Known): Promise<void> {
     const state = answer?.state;
-    if (answer !== undefined) await this.#keep(header, answer, { isAnchor: true });
+    if (answer !== undefined) await this.#keep(header, answer, true);
     this.anchor = { kind, height, id };
     this.known = state && { state, height: header.height };
     const { epoch, members } = state?.current.committee ?? {};

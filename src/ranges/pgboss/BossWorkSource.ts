@@ -1,7 +1,7 @@
 import { backoffMs, childOf, Pause } from '../../runtime/index.js';
 import { DatabaseFault, MAX_OPEN_RANGES, overlap, RangeTakenError } from '../../storage/index.js';
 import { StorageError, within } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeFacts, RangeStore, Session } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, RangeStore, Session } from '../../storage/index.js';
 import { lacking } from '../planner.js';
 import {
   backfillState,
@@ -20,7 +20,8 @@ import { RunningRanges, type RangeRun } from '../RunningRanges.js';
 import { SporkTurns } from '../SporkTurns.js';
 import { unlessRefused, type HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
-import { planQueues, PlanQueues, type PlanQueue, type SharedWork } from './PlanQueues.js';
+import { maintainQueues, planQueues, queueOf, removeQueue, takeRange } from './planQueues.js';
+import type { PlanQueue, SharedWork } from './planQueues.js';
 import type { WorkerRegistry } from './WorkerRegistry.js';
 
 /** How often the database is polled, also for work while there is none. */
@@ -45,10 +46,8 @@ export class BossWorkSource implements WorkSource {
   readonly #parts: SharedWork;
   /** This process among the workers; a command takes no work. */
   readonly #registry: WorkerRegistry;
-  readonly #queues: PlanQueues;
   readonly #turns: SporkTurns;
   readonly #running: RunningRanges<JobRun>;
-  #facts: RangeFacts = { coverage: [], open: [], plans: [] };
   #existing: readonly PlanQueue[] = [];
   readonly #polling: Promise<undefined>;
   #maintainedAtMs = -Infinity;
@@ -60,7 +59,6 @@ export class BossWorkSource implements WorkSource {
     this.#parts = parts;
     this.#registry = registry;
     this.#pause = new Pause(parts);
-    this.#queues = new PlanQueues(parts);
     this.#turns = new SporkTurns(parts.chain);
     this.#running = new RunningRanges(parts.book, parts.logger, () => this.#pause.wake());
     this.#polling = parts.boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
@@ -74,8 +72,9 @@ export class BossWorkSource implements WorkSource {
   async #read(): Promise<void> {
     const { boss, book } = this.#parts;
     if (!this.#registry.isWorker) await this.#registry.look();
+    await book.read();
     // After the plans: the queue of a plan is there before it.
-    [this.#facts, this.#existing] = [await book.read(), await planQueues(boss)];
+    this.#existing = await planQueues(boss);
     this.#pause.wake();
   }
 
@@ -103,7 +102,7 @@ export class BossWorkSource implements WorkSource {
         ...(await planQueues(boss)).map(({ plan: id }) => id),
       ];
       const planned = newPlan(wanted, Math.max(0, ...taken) + 1, facts);
-      await this.#queues.makeQueue(planned.id);
+      await boss.makeQueue(queueOf(planned.id, this.#parts));
       await write({ plans: [...facts.plans, planned] });
       return planned;
     });
@@ -140,7 +139,7 @@ export class BossWorkSource implements WorkSource {
     await this.#giveBackUnwanted();
     for (const { id } of gone) {
       // `maintain` removes later what cannot be removed now.
-      for (const queue of this.#queuesOf(id)) await unlessRefused(this.#queues.removeQueue(queue));
+      for (const queue of this.#queuesOf(id)) await unlessRefused(removeQueue(this.#parts, queue));
       logger.info({ plan: id }, 'backfill cancelled');
     }
   }
@@ -160,8 +159,7 @@ export class BossWorkSource implements WorkSource {
     const workers = this.#registry.known();
     const alive = workers.filter(({ isAlive }) => isAlive);
     const busy = new Set(alive.flatMap(({ busyWith }) => busyWith.map(({ from }) => from)));
-    // Includes what this process has just written.
-    const known = { plans: book.plans(), open: book.open(), coverage: this.#facts.coverage };
+    const known = { plans: book.plans(), open: book.open(), coverage: book.coverage() };
     const isRunning = (range: HeightRange): boolean => this.#running.has(range) || busy.has(range.from);
     const state = backfillState(known, chain, isRunning);
     const plans = state.plans.map((plan) => {
@@ -180,14 +178,13 @@ export class BossWorkSource implements WorkSource {
 
   /** The next range; `undefined`: there is none now, or the signal has aborted. Expected errors: `StorageError`. */
   async #takeNext(signal: AbortSignal): Promise<RangeJob | undefined> {
-    if (!this.#registry.isWorker || liveOf(this.#facts.coverage) === undefined) return undefined;
+    const { book } = this.#parts;
+    if (!this.#registry.isWorker || liveOf(book.coverage()) === undefined) return undefined;
     const queues = new Set(this.#existing.map(({ name }) => name));
-    const ours = this.#facts.plans.filter(
-      ({ id, isPaused }) => !isPaused && queues.has(this.#queues.nameOf(id)),
-    );
+    const ours = book.plans().filter(({ id, isPaused }) => !isPaused && queues.has(queueOf(id, this.#parts)));
     while (!signal.aborted) {
       const claim = await this.#registry.take((session) => this.#find(session, ours));
-      const plan = ours.find(({ id }) => this.#queues.nameOf(id) === claim?.key.queue);
+      const plan = ours.find(({ id }) => queueOf(id, this.#parts) === claim?.key.queue);
       if (claim === undefined || plan === undefined) return undefined;
       const begun = await this.#begin(plan, claim);
       if (begun !== undefined) return begun;
@@ -197,15 +194,15 @@ export class BossWorkSource implements WorkSource {
 
   /** Gives back ranges whose plan is paused or gone. */
   #giveBackUnwanted(): Promise<void> {
-    const { plans } = this.#facts;
+    const plans = this.#parts.book.plans();
     return this.#running.giveBack(
       ({ claim, plan }) => !claim.isCompleted && !plans.some(({ id, isPaused }) => id === plan && !isPaused),
     );
   }
 
   async #find(session: Session, plans: readonly BackfillPlan[]): Promise<HeldJob<HeightRange> | undefined> {
-    const { coverage } = this.#facts;
-    const open = this.#parts.book.open();
+    const { book } = this.#parts;
+    const [coverage, open] = [book.coverage(), book.open()];
     const running = await this.#registry.running(session);
     const isIdle = (range: HeightRange): boolean => !running.some((each) => overlap(each, range));
     let idle = open.filter((each) => !isDisputed(each) && isIdle(each) && this.#turns.isServed(each));
@@ -218,7 +215,7 @@ export class BossWorkSource implements WorkSource {
       // In the queue of one plan it waits after a failure; that of another one would not know.
       idle = idle.filter((range) => !begun.includes(range));
       const unbegun = open.length < MAX_OPEN_RANGES ? lacking(missing, [...open, ...running]) : [];
-      const job = await this.#queues.take(session, plan, { begun, heights, unbegun });
+      const job = await takeRange(this.#parts, session, plan, { begun, heights, unbegun });
       if (job !== undefined) return job;
     }
     return undefined;
@@ -244,7 +241,8 @@ export class BossWorkSource implements WorkSource {
     const { book, boss, chain } = this.#parts;
     const { from, to } = claim.data;
     // Else a range that was published a moment ago would be cut again and again.
-    const { coverage, open } = (this.#facts = await book.read());
+    await book.read();
+    const [coverage, open] = [book.coverage(), book.open()];
     const known = open.find((each) => each.from === from && each.to === to);
     const missing = lacking([{ from, to }], known === undefined ? [...coverage, ...open] : coverage);
     const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
@@ -304,6 +302,6 @@ export class BossWorkSource implements WorkSource {
     void this.#giveBackUnwanted();
     if (!this.#registry.isWorker || nowMs - this.#maintainedAtMs < MAINTAIN_EVERY_MS) return;
     this.#maintainedAtMs = nowMs;
-    await this.#queues.maintain(this.#facts.plans, this.#existing, this.#registry.known());
+    await maintainQueues(this.#parts, this.#parts.book.plans(), this.#existing, this.#registry.known());
   }
 }

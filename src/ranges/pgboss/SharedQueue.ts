@@ -1,7 +1,7 @@
 import type { Beginning } from '../../storage/index.js';
 import { Boss } from './Boss.js';
 import { BossWorkSource } from './BossWorkSource.js';
-import { planQueues, type SharedWork } from './PlanQueues.js';
+import { planQueues, type SharedWork } from './planQueues.js';
 import { LIVE_QUEUE, WorkerRegistry, type QueueParts } from './WorkerRegistry.js';
 
 /** Raised when ranges are filled in or stored differently than before: see docs/scale-out.md, upgrading. */

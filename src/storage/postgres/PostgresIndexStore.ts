@@ -12,7 +12,8 @@ import { applyCommit } from '../records/book/applyCommit.js';
 import { bothSporks, isWhole, newRange, openAt } from '../records/book/changeBook.js';
 import { withOpen, withRangeChange } from '../records/book/changeBook.js';
 import { healedBook, type RepairedBook } from '../records/book/repairedBook.js';
-import { emptyBook, isCovered, type StoreBook, type StoreState } from '../records/book/StoreBook.js';
+import { emptyBook, isCovered, liveRange } from '../records/book/StoreBook.js';
+import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
 import { within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
@@ -88,7 +89,9 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       await this.#transact((session, book) => writeBook(session, book, withRangeChange(book, change)));
     },
     run: (range: HeightRange, publishing?: Publishing) => this.#run(range, publishing),
-    /** Expected errors: `StorageError`. */
+    /** The last one is the live range, which may be empty; none: the store was never initialised. */
+    coverage: () => (this.#book === undefined ? [] : [...this.#book.published, liveRange(this.#book)]),
+    /** Learns what other processes have written. Expected errors: `StorageError`. */
     read: () => this.#refresh(),
     /**
      * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
@@ -166,8 +169,8 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const loaded = await database.begin(async () => {
       const isComplete = await prepareDatabase(database, { chainId, create, isReadOnly });
       const unproven = isReadOnly ? null : (await readMark(database)).unproven;
-      const facts = await database.snapshot((session) => loadStore(session));
-      return { ...facts, isComplete, unproven };
+      const stored = await database.snapshot((session) => loadStore(session));
+      return { ...stored, isComplete, unproven };
     }, options);
     try {
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
@@ -411,18 +414,18 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   /** One reading at a time, in order: an older one must not replace a newer one. */
-  #refresh(): Promise<RangeFacts> {
+  #refresh(): Promise<void> {
     return this.#inTurn(() => this.#read());
   }
 
   /** Takes over what the database says. While this process leads, it knows the end of the live range better, but after a rewind. */
-  async #read(when?: 'after our rewind'): Promise<RangeFacts> {
+  async #read(when?: 'after our rewind'): Promise<void> {
     const isEndKnown = this.isLeading() && when === undefined;
     const before = this.latestBlock();
-    const { book, facts, isRewound } = await this.#database.snapshot((session) => loadStore(session, before));
+    const { book, isRewound } = await this.#database.snapshot((session) => loadStore(session, before));
     if (isEndKnown) {
       if (this.#book !== undefined && book !== undefined) this.#book = endingLike(book, this.#book);
-      return facts;
+      return;
     }
     if (isRewound) this.removals += 1;
     if (isRewound && when === undefined) {
@@ -433,7 +436,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       );
     }
     this.#book = book;
-    return facts;
   }
 
   #inTurn<T>(action: () => Promise<T>): Promise<T> {

@@ -133,8 +133,8 @@ async function fillAll(process: Process, many: number): Promise<readonly number[
 }
 
 async function coverageOf(process: Process): Promise<readonly HeightRange[]> {
-  const shared = sharedRangesOf(process.store);
-  return shared === undefined ? process.store.coverage() : (await shared.read()).coverage;
+  await sharedRangesOf(process.store)?.read();
+  return process.store.coverage();
 }
 
 const until = (check: () => void) => vi.waitFor(check, { timeout: WAIT_MS, interval: 50 });

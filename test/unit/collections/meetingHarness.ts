@@ -1,4 +1,4 @@
-import { BlockCollectionIndexer, HeightExplainer, JobProcessor } from '../../../src/collections/index.js';
+import { BlockCollectionIndexer, heightExplainer, JobProcessor } from '../../../src/collections/index.js';
 import { MissingCollectionQueue } from '../../../src/collections/index.js';
 import type { Source } from '../../../src/collections/index.js';
 import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
@@ -166,7 +166,7 @@ export function meeting({
     onFatal: (error) => fatal.push(error),
   });
 
-  const explainer = new HeightExplainer({
+  const explainer = heightExplainer({
     ...{ mcq, window, clock },
     ...(ediOnly ? {} : { requests }),
     executionDataReason: () => trouble.executionData,

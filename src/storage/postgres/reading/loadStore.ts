@@ -4,14 +4,13 @@ import type { StoreBook } from '../../records/book/StoreBook.js';
 import { contains } from '../../records/heightRanges.js';
 import { unlessDamaged, type StorageError } from '../../StorageError.js';
 import type { Session } from '../connection/Session.js';
-import { LISTS, readBook, readHeads, storeRow, type RangeFacts } from '../tables/bookRows.js';
+import { LISTS, readBook, readHeads, storeRow } from '../tables/bookRows.js';
 import { postgresValues } from './postgresReader.js';
 
 /** What the store holds. */
 export interface Loaded {
   /** `undefined` for a store that was never initialised. */
   readonly book: StoreBook | undefined;
-  readonly facts: RangeFacts;
   /** A block that was indexed before no longer is. */
   readonly isRewound: boolean;
 }
@@ -21,12 +20,12 @@ export interface Loaded {
  * known.
  */
 export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
-  const facts = await readBook(session);
-  const { coverage, latestIndexedHeight, meta } = facts;
+  const stored = await readBook(session);
+  const { coverage, latestIndexedHeight, meta } = stored;
   const isCovered = before !== undefined && contains(coverage, before.height);
   const [head] = isCovered ? await readHeads(session, before.height, before.height) : [];
   const isRewound = head?.id !== before?.id;
-  if (coverage.length === 0) return { book: undefined, facts, isRewound };
+  if (coverage.length === 0) return { book: undefined, isRewound };
   const heads = await readHeads(session, latestIndexedHeight + 1, Number.MAX_SAFE_INTEGER);
   let damage: StorageError | undefined;
   const latestBlock =
@@ -37,7 +36,7 @@ export async function loadStore(session: Session, before?: BlockHead): Promise<L
           (error) => (damage = error),
         );
   const above = new Map(heads.map((each) => [each.height, each]));
-  return { book: { ...facts, above, damage, latestBlock }, facts, isRewound };
+  return { book: { ...stored, above, damage, latestBlock }, isRewound };
 }
 
 /** A cheap way to find out whether anything has changed. */

@@ -45,113 +45,106 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
  * status. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if nodes disagree,
  * the block waits for its child. Bounds: one block; one call at a time, and one to each node when they disagree.
  */
-export class TipCheck {
-  readonly #deps: Parts;
-  readonly #begun = new WorkSignal();
+export function tipChecker({ clock, headId, isLast, nodes, onDoubt, onFalse, onTrue }: Parts) {
+  const begun = new WorkSignal();
   /** Nodes that did not have the previous block in time: the check does not wait for them again. */
-  readonly #late = new Set<string>();
-  #check: Check | undefined;
+  const late = new Set<string>();
+  let inHand: Check | undefined;
   /** Ends the questions about the check in hand, and the pauses between them. */
-  #asking: Pick<ReturnType<typeof childOf>, 'abort'> = new AbortController();
-
-  constructor(parts: Parts) {
-    this.#deps = parts;
-  }
+  let asking: Pick<ReturnType<typeof childOf>, 'abort'> = new AbortController();
 
   /** Runs until the signal aborts. Expected errors: its abort reason. */
-  async run(signal: AbortSignal): Promise<void> {
+  const run = async (signal: AbortSignal): Promise<void> => {
     for (;;) {
-      const check = this.#current();
-      if (check === undefined) await this.#begun.wait(signal);
-      else await this.#look(check, signal);
+      const check = current();
+      if (check === undefined) await begun.wait(signal);
+      else await look(check, signal);
     }
-  }
+  };
 
   /** This is now the last block. */
-  begin(answer: Answer): void {
-    if (this.#witnesses(answer).length === 0) return;
-    const sinceMs = this.#deps.clock.monotonic();
-    const { lacking = [], sinceMs: beforeMs = sinceMs } = this.#check ?? {};
-    if (sinceMs - beforeMs >= OVERTAKEN_MS) for (const name of lacking) this.#late.add(name);
-    this.#check = { answer, sinceMs, lacking: new Set() };
-    this.#asking.abort();
-    this.#begun.notify();
-  }
+  const begin = (answer: Answer): void => {
+    if (witnesses(answer).length === 0) return;
+    const sinceMs = clock.monotonic();
+    const { lacking = [], sinceMs: beforeMs = sinceMs } = inHand ?? {};
+    if (sinceMs - beforeMs >= OVERTAKEN_MS) for (const name of lacking) late.add(name);
+    inHand = { answer, sinceMs, lacking: new Set() };
+    asking.abort();
+    begun.notify();
+  };
 
   /** True while the last block must not be handed out before its child is known. */
-  holds(): boolean {
-    return this.#current() !== undefined;
-  }
+  const holds = (): boolean => current() !== undefined;
 
-  #current(): Check | undefined {
-    return this.#check !== undefined && this.#deps.isLast(this.#check.answer.block) ? this.#check : undefined;
-  }
+  const current = (): Check | undefined =>
+    inHand !== undefined && isLast(inHand.answer.block) ? inHand : undefined;
 
-  async #look(check: Check, signal: AbortSignal): Promise<void> {
-    const asking = (this.#asking = childOf(signal));
-    const { clock, onDoubt, onFalse, onTrue } = this.#deps;
+  const look = async (check: Check, signal: AbortSignal): Promise<void> => {
+    const questions = (asking = childOf(signal));
     try {
-      const verdict = await this.#verdict(check, asking.signal);
-      if (this.#current() !== check) return;
+      const verdict = await judge(check, questions.signal);
+      if (current() !== check) return;
       if (verdict === 'doubtful') {
         const { height } = check.answer.block;
         onDoubt(check.answer, `streamed a block ${height} that ${check.doubtedBy} does not call finalized`);
       }
       if (verdict === 'doubtful' || verdict === 'not_yet') {
-        await sleep(clock, verdict === 'doubtful' ? AGAIN_MS : NOT_YET_MS, asking.signal);
+        await sleep(clock, verdict === 'doubtful' ? AGAIN_MS : NOT_YET_MS, questions.signal);
         return;
       }
-      this.#check = undefined;
+      inHand = undefined;
       if (verdict === 'true') onTrue();
       else onFalse(check.answer);
     } catch (error) {
       if (signal.aborted || !isAbort(error)) throw error;
     } finally {
-      asking.abort();
+      questions.abort();
     }
-  }
+  };
 
-  async #verdict(check: Check, signal: AbortSignal): Promise<Verdict> {
-    const { clock, nodes } = this.#deps;
+  const judge = async (check: Check, signal: AbortSignal): Promise<Verdict> => {
     const { block } = check.answer;
-    if (check.doubtedBy !== undefined) return this.#vote(check.answer, [], signal);
+    if (check.doubtedBy !== undefined) return vote(check.answer, [], signal);
     let isAwaited = false;
-    for (const witness of this.#witnesses(check.answer)) {
+    for (const witness of witnesses(check.answer)) {
       const { name } = witness;
       const said = await askNode(nodes, witness, block.height, signal, PATIENCE_MS);
       const isLate = clock.monotonic() - check.sinceMs >= PATIENCE_MS;
       const lacksIt = said instanceof UpstreamError && said.kind === 'not_found';
-      if (lacksIt && !isLate && !this.#late.has(name)) {
+      if (lacksIt && !isLate && !late.has(name)) {
         isAwaited = true;
         check.lacking.add(name);
         continue;
       }
-      if (lacksIt) this.#late.add(name);
-      else this.#late.delete(name);
+      if (lacksIt) late.add(name);
+      else late.delete(name);
       if (said instanceof UpstreamError && !lacksIt && !isLate) continue;
       if (said instanceof UpstreamError || said?.block.id === block.id) return 'true';
       check.doubtedBy = name;
-      return this.#vote(check.answer, said === undefined ? [] : [said], signal);
+      return vote(check.answer, said === undefined ? [] : [said], signal);
     }
     return isAwaited ? 'not_yet' : 'true';
-  }
+  };
 
   /** What all nodes say of the height. */
-  async #vote({ block, node }: Answer, known: readonly Answer[], signal: AbortSignal): Promise<Verdict> {
-    const { answers, complete } = await askForBlock(this.#deps.nodes, block.height, signal, { known });
+  const vote = async (
+    { block, node }: Answer,
+    known: readonly Answer[],
+    signal: AbortSignal,
+  ): Promise<Verdict> => {
+    const { answers, complete } = await askForBlock(nodes, block.height, signal, { known });
     const ids = new Set(answers.map((answer) => answer.block.id));
     if (ids.size !== 1) return 'doubtful';
     if (ids.has(block.id)) return complete ? 'true' : 'doubtful';
     if (complete || answers.length >= WITNESSES_AGAINST) return 'false';
     // One node against another: either may be the liar, unless the source's own call withdraws the block.
-    const own = await askNode(this.#deps.nodes, node, block.height, signal, PATIENCE_MS);
+    const own = await askNode(nodes, node, block.height, signal, PATIENCE_MS);
     const isKept = own instanceof UpstreamError || own?.block.id === block.id;
     return isKept ? 'doubtful' : 'false';
-  }
+  };
 
   /** Who may be asked now: the healthy other nodes, those last that were late, or the source itself (see above). */
-  #witnesses({ node, block }: Answer): readonly AccessNode[] {
-    const { headId, nodes } = this.#deps;
+  const witnesses = ({ node, block }: Answer): readonly AccessNode[] => {
     const able = nodes
       .forHeight(block.height, BLOCK_CALL)
       .filter((each) => each.supports(BLOCK_CALL) && each.delayMs(BLOCK_CALL) === 0);
@@ -159,7 +152,9 @@ export class TipCheck {
     const healthy = others.filter((each) => each.healthOf(BLOCK_CALL) === 'healthy');
     if (healthy.length === 0 && (headId(block.height) ?? block.id) !== block.id)
       return able.filter(({ name }) => name === node.name);
-    const late = healthy.filter(({ name }) => this.#late.has(name));
-    return [...healthy.filter((each) => !late.includes(each)), ...late];
-  }
+    const last = healthy.filter(({ name }) => late.has(name));
+    return [...healthy.filter((each) => !last.includes(each)), ...last];
+  };
+
+  return { run, begin, holds };
 }

@@ -54,120 +54,112 @@ type Parts = Pick<
  * gave the one below (which is then removed and read again), or our own store, whose last blocks a spork has discarded.
  * It never changes what is durable.
  */
-export class ForkResolver {
-  readonly #parts: Parts;
+export function forkResolver(parts: Parts) {
+  const { chooser, clock, firstHeight, hasSporks, latestBlock, linked, logger, metrics, nodes } = parts;
   /** Refusals since a block was accepted. Bounded by the nodes that are asked for one height. */
-  readonly #logged = new Set<string>();
-  #trouble: ChainTrouble | undefined;
+  const logged = new Set<string>();
+  let trouble: ChainTrouble | undefined;
   /** The block that does not link to the latest stored one. */
-  #misfit: Identifier | undefined;
-  #rounds = 0;
-
-  constructor(parts: Parts) {
-    this.#parts = parts;
-  }
-
-  trouble(): ChainTrouble | undefined {
-    return this.#trouble;
-  }
+  let misfit: Identifier | undefined;
+  let rounds = 0;
 
   /** A block was linked: any trouble is over. */
-  linkedAgain(): void {
-    this.#rounds = 0;
-    if (this.#logged.size > 0) this.#logged.clear();
-    if (this.#trouble === undefined) return;
-    const { code, height } = this.#trouble;
-    this.#parts.logger.info(
+  const linkedAgain = (): void => {
+    rounds = 0;
+    if (logged.size > 0) logged.clear();
+    if (trouble === undefined) return;
+    const { code, height } = trouble;
+    logger.info(
       { height },
       code === 'not_vouched'
         ? 'the last block of the spork is found'
         : 'the latest stored block is confirmed again',
     );
-    this.#trouble = this.#misfit = undefined;
-  }
+    trouble = misfit = undefined;
+  };
 
   /**
    * Asks every node about the height of a block that does not link. Resolves with the answer to take, or with the pause
    * before the height is read again. Expected errors: the signal's abort reason.
    */
-  async resolve(refused: Answer, signal: AbortSignal): Promise<Answer | number> {
-    const { linked, metrics } = this.#parts;
+  const resolve = async (refused: Answer, signal: AbortSignal): Promise<Answer | number> => {
     const { node, method, block } = refused;
     const { height } = block;
     const isAcceptable = linked.isAcceptable(block);
     const reason = isAcceptable ? 'parent_mismatch' : 'not_vouched';
     metrics.invalidBlocks.inc({ endpoint: node.name, reason });
     // A node whose stream does not match may give another block in a single call.
-    const { answers: asked, complete } = await this.#ask(
-      height,
-      signal,
-      method === BLOCK_CALL ? [refused] : [],
-    );
+    const { answers: asked, complete } = await ask(height, signal, method === BLOCK_CALL ? [refused] : []);
     // The watermark may have moved while the nodes were asked: a block that no longer links is simply read again.
     if (linked.next !== height) return 0;
 
     const given = asked.some((answer) => answer.node.name === node.name) ? asked : [refused, ...asked];
     const answers = given.filter((answer) => linked.isAcceptable(answer.block));
-    for (const answer of given) if (!answers.includes(answer)) this.#refuse(answer, 'not_vouched');
-    if (answers.length === 0) return this.#awaitEnd(refused, complete);
+    for (const answer of given) if (!answers.includes(answer)) refuse(answer, 'not_vouched');
+    if (answers.length === 0) return awaitEnd(refused, complete);
     const linking = answers.find((answer) => linked.links(answer.block));
     if (linking !== undefined) {
-      const isDoubted = this.#parts.isDoubted() && linked.at(height - 1) === undefined;
+      const isDoubted = parts.isDoubted() && linked.at(height - 1) === undefined;
       // A node that gives the same block by stream and by call has lied once.
       const others = answers.filter((each) => each.node.name !== node.name || each.block.id !== block.id);
       for (const answer of isAcceptable ? [refused, ...others] : answers) {
         if (linked.links(answer.block)) continue;
-        if (isDoubted) this.#name(answer, 'parent_mismatch');
-        else this.#refuse(answer, 'parent_mismatch');
+        if (isDoubted) nameCause(answer, 'parent_mismatch');
+        else refuse(answer, 'parent_mismatch');
       }
       return linking;
     }
-    for (const answer of answers) this.#name(answer, 'parent_mismatch');
+    for (const answer of answers) nameCause(answer, 'parent_mismatch');
     const [first = refused] = isAcceptable ? [refused] : answers;
-    if (linked.at(height - 1) !== undefined) return this.#questionBelow(first, answers, signal);
+    if (linked.at(height - 1) !== undefined) return questionBelow(first, answers, signal);
 
-    this.#rounds += 1;
-    if (this.#rounds < CERTAIN_AFTER_ROUNDS) return complete ? CONFIRM_AFTER_MS : this.#askAnother(first);
-    await this.#recordMismatch(first, signal);
+    rounds += 1;
+    if (rounds < CERTAIN_AFTER_ROUNDS) return complete ? CONFIRM_AFTER_MS : askAnother(first);
+    await recordMismatch(first, signal);
     return MISMATCH_RETRY_MS;
-  }
+  };
 
   /**
    * Refuses a block whatever others have; it is counted, and its node asked after the others. `awaited`: the requested height.
    * Returns the pause before that.
    */
-  drop(answer: Answer, reason: 'orphaned' | 'wrong_height', awaited: number): number {
-    this.#parts.metrics.invalidBlocks.inc({ endpoint: answer.node.name, reason });
-    this.#refuse(answer, reason, awaited);
-    return this.#askAnother(answer);
-  }
+  const drop = (answer: Answer, reason: 'orphaned' | 'wrong_height', awaited: number): number => {
+    metrics.invalidBlocks.inc({ endpoint: answer.node.name, reason });
+    return distrust(answer, reason, awaited);
+  };
 
   /** A refused block counts against its node, is named as the cause of the delay, and is logged once until a block is accepted. */
-  #refuse(answer: Answer, reason: RefusalReason, awaited = answer.block.height): void {
-    const { logger, nodes } = this.#parts;
+  const refuse = (answer: Answer, reason: RefusalReason, awaited = answer.block.height): void => {
     const { node, method, block } = answer;
-    this.#name(answer, reason, awaited);
+    nameCause(answer, reason, awaited);
     nodes.report(node, 'lied', `block ${block.id} at height ${block.height} refused: ${reason}`, method);
     // Of no height: a liar could name a new one each time, and a chain that is left is refused block by block.
     const key = `${node.name} ${reason}`;
     const fields = { node: node.name, height: block.height, reason };
-    logger[this.#logged.has(key) ? 'debug' : 'warn'](fields, 'a block was refused');
-    this.#logged.add(key);
-  }
+    logger[logged.has(key) ? 'debug' : 'warn'](fields, 'a block was refused');
+    logged.add(key);
+  };
 
   /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
-  #name({ node, method, block }: Answer, reason: RefusalReason, awaited = block.height): void {
+  const nameCause = (
+    { node, method, block }: Answer,
+    reason: RefusalReason,
+    awaited = block.height,
+  ): void => {
     const said = REFUSALS[reason](block.height, awaited);
-    this.#parts.chooser.troubles.note(node.name, method, 'invalid', said);
-  }
+    chooser.troubles.note(node.name, method, 'invalid', said);
+  };
 
   /** The block below is not durable: if the nodes agree on another one, it was a lie, and is removed. */
-  async #questionBelow(refused: Answer, answers: readonly Answer[], signal: AbortSignal): Promise<number> {
-    const { linked, nodes } = this.#parts;
+  const questionBelow = async (
+    refused: Answer,
+    answers: readonly Answer[],
+    signal: AbortSignal,
+  ): Promise<number> => {
     const below = refused.block.height - 1;
-    const { answers: lower } = await this.#ask(below, signal);
+    const { answers: lower } = await ask(below, signal);
     // The agreed block cannot be ours: none of these answers links to ours.
-    const agreed = this.#agreedParent(below, lower, answers);
+    const agreed = agreedParent(below, lower, answers);
     const { block, blockSource } = linked.at(below) ?? {};
     if (blockSource === undefined || block === undefined || linked.next !== below + 1) return 0;
     if (agreed === undefined) {
@@ -176,20 +168,17 @@ export class ForkResolver {
       const isRefuted = lower.some(
         (each) => each.node.name === node.name && each.block.id !== above.parentId,
       );
-      return isRefuted ? this.#distrust(refused) : this.#askAnother(refused);
+      return isRefuted ? distrust(refused) : askAnother(refused);
     }
     linked.takeBack(below);
     const liar = nodes.forHeight(below).find(({ name }) => name === blockSource.name);
-    if (liar !== undefined) this.#distrust({ node: liar, method: blockSource.method, block });
+    if (liar !== undefined) distrust({ node: liar, method: blockSource.method, block });
     return 0;
-  }
+  };
 
   /** Every node's block; records in the chooser's troubles why one does not answer. */
-  #ask(height: number, signal: AbortSignal, known: readonly Answer[] = []): ReturnType<typeof askForBlock> {
-    const { chooser, nodes } = this.#parts;
-    const onFailure = (error: UpstreamError): void => chooser.troubles.failed(error);
-    return askForBlock(nodes, height, signal, { known, onFailure });
-  }
+  const ask = (height: number, signal: AbortSignal, known: readonly Answer[] = []) =>
+    askForBlock(nodes, height, signal, { known, onFailure: (error) => chooser.troubles.failed(error) });
 
   /**
    * The block on which the nodes agree below `upper`, which are answers for one height. A node counts only if its two
@@ -197,8 +186,8 @@ export class ForkResolver {
    * serve the upper height (its spork ends here) counts when any answer there is a child of its block.
    * `undefined` when no node counts, or when they do not all name the same block.
    */
-  #agreedParent(height: number, lower: readonly Answer[], upper: readonly Answer[]) {
-    const serving = new Set(this.#parts.nodes.forHeight(height + 1).map(({ name }) => name));
+  const agreedParent = (height: number, lower: readonly Answer[], upper: readonly Answer[]) => {
+    const serving = new Set(nodes.forHeight(height + 1).map(({ name }) => name));
     const consistent = lower.filter(({ node, block }) =>
       upper.some(
         (above) =>
@@ -207,71 +196,68 @@ export class ForkResolver {
     );
     const first = consistent[0]?.block;
     return consistent.every(({ block }) => block.id === first?.id) ? first : undefined;
-  }
+  };
 
-  #distrust(refused: Answer): number {
-    this.#refuse(refused, 'parent_mismatch');
-    return this.#askAnother(refused);
-  }
+  const distrust = (answer: Answer, reason: RefusalReason = 'parent_mismatch', awaited?: number): number => {
+    refuse(answer, reason, awaited);
+    return askAnother(answer);
+  };
 
-  #askAnother(refused: Answer): number {
-    const { chooser } = this.#parts;
+  const askAnother = (refused: Answer): number => {
     chooser.failed(refused, `sent block ${refused.block.height}, which was refused`);
     return chooser.pauseMs();
-  }
+  };
 
   /** No node that answers has the block that the spork table confirms: waits for it, and accepts no other. */
-  #awaitEnd(refused: Answer, complete: boolean): number {
+  const awaitEnd = (refused: Answer, complete: boolean): number => {
     const { height } = refused.block;
-    this.#rounds += 1;
-    const isCertain = complete || this.#rounds >= CERTAIN_AFTER_ROUNDS;
-    if (isCertain && this.#trouble?.code !== 'not_vouched')
-      this.#isStuck('no access node has the last block of the spork', {
+    rounds += 1;
+    const isCertain = complete || rounds >= CERTAIN_AFTER_ROUNDS;
+    if (isCertain && trouble?.code !== 'not_vouched')
+      isStuck('no access node has the last block of the spork', {
         code: 'not_vouched',
         height,
         what:
-          `No access node has block ${this.#parts.linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
+          `No access node has block ${linked.confirmedAt(height) ?? ''} at height ${height}, which the spork table names as ` +
           `the parent of the root block at height ${height + 1}`,
         fix:
           `the nodes that answer have another block there. Name an access node that has it (--access-node). If the ` +
           `parent of the root is known not to be the block below it, set "rootParentIsBelow": false for the root in ` +
           `config/sporks.json.`,
       });
-    return this.#askAnother(refused);
-  }
+    return askAnother(refused);
+  };
 
   /** Records the mismatch, with the height to rewind to. */
-  async #recordMismatch({ block }: Answer, signal: AbortSignal): Promise<void> {
+  const recordMismatch = async ({ block }: Answer, signal: AbortSignal): Promise<void> => {
     const { id, height, parentId } = block;
-    const latest = this.#parts.latestBlock();
-    if (latest === undefined || this.#misfit === id) return;
-    const target = (await this.#highestConfirmed(latest.height, signal)) ?? latest.height - 1;
-    this.#misfit = id;
+    const latest = latestBlock();
+    if (latest === undefined || misfit === id) return;
+    const target = (await highestConfirmed(latest.height, signal)) ?? latest.height - 1;
+    misfit = id;
     // The one message with ids above the debug level: the operator must see which blocks a rewind would delete.
-    this.#isStuck('no access node confirms the latest stored block', {
+    isStuck('no access node confirms the latest stored block', {
       code: 'parent_mismatch',
       height,
       what:
         `Block ${id} at height ${height} names ${parentId} as its parent, not ${latest.id}, which is ` +
         `stored at height ${latest.height}`,
-      fix: this.#causeAndFix(target),
+      fix: causeAndFix(target),
     });
-  }
+  };
 
-  #isStuck(message: string, trouble: Pick<ChainTrouble, 'code' | 'height' | 'what' | 'fix'>): void {
-    const { clock, logger } = this.#parts;
-    const { height, what, fix } = trouble;
-    this.#trouble = { ...trouble, sinceMs: clock.monotonic() };
+  const isStuck = (message: string, found: Omit<ChainTrouble, 'sinceMs'>): void => {
+    const { height, what, fix } = found;
+    trouble = { ...found, sinceMs: clock.monotonic() };
     logger.error({ height, fix: `${what}: ${fix}` }, message);
-  }
+  };
 
   /**
    * The highest stored height below the watermark whose block the nodes still have, as far as it is found. Where nobody serves
    * a height any more (those of the spork before the nodes' own), the last block is confirmed as the parent of the first one
    * that is served.
    */
-  async #highestConfirmed(watermark: number, signal: AbortSignal): Promise<number | undefined> {
-    const { firstHeight, nodes, storedBlock } = this.#parts;
+  const highestConfirmed = async (watermark: number, signal: AbortSignal): Promise<number | undefined> => {
     /** Nodes that did not answer in time, and are not asked again. */
     const mute = new Set<string>();
     /** The block of the best node that has one. */
@@ -284,15 +270,14 @@ export class ForkResolver {
       return undefined;
     };
     return highestShared({ firstHeight, differing: watermark }, async (height) => {
-      const stored = await storedBlock?.(height);
+      const stored = await parts.storedBlock?.(height);
       if (stored === undefined) return undefined;
       const given = (await anyBlock(height))?.id ?? (await anyBlock(height + 1))?.parentId;
       return given === undefined ? undefined : given === stored.id;
     });
-  }
+  };
 
-  #causeAndFix(target: number): string {
-    const { hasSporks } = this.#parts;
+  const causeAndFix = (target: number): string => {
     const anew = 'start with another --data-dir or --store';
     const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" with its --data-dir or --store, and start it again`;
     const cause = hasSporks
@@ -300,5 +285,7 @@ export class ForkResolver {
       : 'the access nodes serve another chain, or another history of it, than the index holds';
     // Nothing of a store that begins at 0 can be kept.
     return `${cause}. To go on, ${target < 0 ? anew : hasSporks ? rewind : `${rewind}; or ${anew}`}.`;
-  }
+  };
+
+  return { trouble: () => trouble, linkedAgain, resolve, drop };
 }

@@ -39,43 +39,34 @@ interface Parts {
 }
 
 /** Reports what one source learns about nodes: to the pool, the metrics and the log. */
-export class FaultReporter {
-  readonly #source: Source;
-  readonly #parts: Parts;
+export function faultReporter(source: Source, { logger, metrics, nodes }: Parts) {
   /** Nodes whose data was refused, and that have delivered nothing good since: only the first refusal is a warning. */
-  readonly #refused = new Set<string>();
-
-  constructor(source: Source, parts: Parts) {
-    this.#source = source;
-    this.#parts = parts;
-  }
-
-  /** The node delivered what was requested, and it was verified. */
-  succeeded(node: AccessNode, method: AccessMethod): void {
-    this.#refused.delete(node.name);
-    this.#parts.nodes.succeeded(node, method);
-  }
-
-  /** `fields` and the message of the node go to the debug log only: they contain ids. */
-  report(
-    node: AccessNode,
-    method: AccessMethod,
-    fault: Pick<Fault, 'text' | 'refused' | 'fault'>,
-    height: number | undefined,
-    fields: object,
-  ): void {
-    const { logger, metrics, nodes } = this.#parts;
-    const decision = fault.refused === undefined ? 'retry' : 'invalid';
-    const common = { node: node.name, source: this.#source, height, decision };
-    logger.debug({ ...common, ...fields, error: fault.text }, 'access node did not deliver');
-    if (fault.fault !== undefined) nodes.report(node, fault.fault, fault.text, method);
-    if (fault.refused === undefined) return;
-    metrics.invalidCollections.inc({ source: this.#source, reason: fault.refused });
-    if (this.#refused.has(node.name)) return;
-    this.#refused.add(node.name);
-    logger.warn(
-      { ...common, reason: fault.refused },
-      `${this.#source === 'peer' ? 'peer' : 'access node'} sent data that was refused`,
-    );
-  }
+  const refused = new Set<string>();
+  return {
+    /** The node delivered what was requested, and it was verified. */
+    succeeded: (node: AccessNode, method: AccessMethod): void => {
+      refused.delete(node.name);
+      nodes.succeeded(node, method);
+    },
+    /** `fields` and the message of the node go to the debug log only: they contain ids. */
+    report: (
+      node: AccessNode,
+      method: AccessMethod,
+      fault: Pick<Fault, 'text' | 'refused' | 'fault'>,
+      height: number | undefined,
+      fields: object,
+    ): void => {
+      const reason = fault.refused;
+      const decision = reason === undefined ? 'retry' : 'invalid';
+      const common = { node: node.name, source, height, decision };
+      logger.debug({ ...common, ...fields, error: fault.text }, 'access node did not deliver');
+      if (fault.fault !== undefined) nodes.report(node, fault.fault, fault.text, method);
+      if (reason === undefined) return;
+      metrics.invalidCollections.inc({ source, reason });
+      if (refused.has(node.name)) return;
+      refused.add(node.name);
+      const who = source === 'peer' ? 'peer' : 'access node';
+      logger.warn({ ...common, reason }, `${who} sent data that was refused`);
+    },
+  };
 }

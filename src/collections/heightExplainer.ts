@@ -26,80 +26,70 @@ interface Parts {
 }
 
 /** Reports the state of each height of the window and what holds it up. Read-only. */
-export class HeightExplainer {
-  readonly #deps: Parts;
-
-  constructor(dependencies: Parts) {
-    this.#deps = dependencies;
-  }
-
-  oldestMissing() {
-    const lowest = this.#deps.window.lowestCollecting();
-    return lowest && this.#lackOf(lowest);
-  }
-
-  /** Heights that have lacked a collection for longer than this, lowest first. They are still retried. */
-  unresolvable(olderThanMs: number) {
-    const beforeMs = this.#deps.clock.monotonic() - olderThanMs;
-    return [...this.#deps.window.all()]
-      .filter(({ status, queuedAtMs }) => status === 'collecting' && queuedAtMs < beforeMs)
-      .sort((a, b) => a.height - b.height)
-      .map((record) => this.#lackOf(record));
-  }
-
-  /** Answers "why is it (not) here": the state of a height, and what was tried for what it lacks. */
-  explain(height: number) {
-    const { clock, executionDataReason, mcq, peerReason, requests, window } = this.#deps;
-    const queued = mcq.get(height);
-    if (queued === undefined) {
-      const waiting = height <= window.upperBound() ? 'queued' : 'outside';
-      const stage: HeightStage = window.isIndexed(height) ? 'indexed' : waiting;
-      return { stage };
-    }
-    const { block, blockSource, missingCount, queuedAtMs, received } = queued;
-    const cameAtMs = [...received.values()].map(({ receivedAtMs }) => receivedAtMs);
-    const missing = mcq.missingIds(height);
-    const stage: HeightStage = missingCount === 0 ? 'committing' : 'collecting';
-    return {
-      stage,
-      blockId: block.id,
-      /** In this stage: since its block came, or the last of its collections. */
-      waitedMs: clock.monotonic() - Math.max(queuedAtMs, ...cameAtMs),
-      /** As the document of a height has it. */
-      work: {
-        ageSeconds: (clock.monotonic() - queuedAtMs) / 1000,
-        collections: block.collectionIds.length,
-        missing: missing.length,
-        missingCollections: missing.map((id) => attemptsAt(id, requests?.trail(id))),
-        executionData: executionDataReason() ?? null,
-        peer: peerReason() ?? null,
-        // The node whose word the block's guarantees are on: nothing proves them.
-        reportedBy: (block.proof === undefined ? blockSource?.name : undefined) ?? null,
-      },
-    };
-  }
-
-  /** What holds a height up; `undefined` if it was not handed out, or lacks nothing. */
-  heldUpBy(height: number) {
-    const { clock, mcq, requests } = this.#deps;
-    const queued = mcq.get(height);
-    if (queued === undefined || queued.missingCount === 0) return undefined;
-    const trails = mcq.missingIds(height).flatMap((id) => requests?.trail(id) ?? []);
-    return {
-      /** Distinct collections still missing, and how many the block guarantees. */
-      missing: queued.missingCount,
-      of: new Set(queued.block.collectionIds).size,
-      /** Per node, oldest trouble first: the most failures for any one collection, and the worst error of each call's latest. */
-      troubles: troublesOf(trails, clock.monotonic()),
-      /** Nodes that are not asked now because of their rate limit. */
-      heldBack: requests?.heldBack(height) ?? [],
-    };
-  }
-
-  #lackOf({ height, queuedAtMs }: HeightRecord) {
-    const { clock, mcq } = this.#deps;
+export function heightExplainer(parts: Parts) {
+  const { clock, executionDataReason, mcq, peerReason, requests, window } = parts;
+  const lackOf = ({ height, queuedAtMs }: HeightRecord) => {
     return { height, ids: mcq.missingIds(height), ageMs: clock.monotonic() - queuedAtMs };
-  }
+  };
+  return {
+    oldestMissing: () => {
+      const lowest = window.lowestCollecting();
+      return lowest && lackOf(lowest);
+    },
+    /** Heights that have lacked a collection for longer than this, lowest first. They are still retried. */
+    unresolvable: (olderThanMs: number) => {
+      const beforeMs = clock.monotonic() - olderThanMs;
+      return [...window.all()]
+        .filter(({ status, queuedAtMs }) => status === 'collecting' && queuedAtMs < beforeMs)
+        .sort((a, b) => a.height - b.height)
+        .map(lackOf);
+    },
+    /** Answers "why is it (not) here": the state of a height, and what was tried for what it lacks. */
+    explain: (height: number) => {
+      const queued = mcq.get(height);
+      if (queued === undefined) {
+        const waiting = height <= window.upperBound() ? 'queued' : 'outside';
+        const stage: HeightStage = window.isIndexed(height) ? 'indexed' : waiting;
+        return { stage };
+      }
+      const { block, blockSource, missingCount, queuedAtMs, received } = queued;
+      const cameAtMs = [...received.values()].map(({ receivedAtMs }) => receivedAtMs);
+      const missing = mcq.missingIds(height);
+      const stage: HeightStage = missingCount === 0 ? 'committing' : 'collecting';
+      return {
+        stage,
+        blockId: block.id,
+        /** In this stage: since its block came, or the last of its collections. */
+        waitedMs: clock.monotonic() - Math.max(queuedAtMs, ...cameAtMs),
+        /** As the document of a height has it. */
+        work: {
+          ageSeconds: (clock.monotonic() - queuedAtMs) / 1000,
+          collections: block.collectionIds.length,
+          missing: missing.length,
+          missingCollections: missing.map((id) => attemptsAt(id, requests?.trail(id))),
+          executionData: executionDataReason() ?? null,
+          peer: peerReason() ?? null,
+          // The node whose word the block's guarantees are on: nothing proves them.
+          reportedBy: (block.proof === undefined ? blockSource?.name : undefined) ?? null,
+        },
+      };
+    },
+    /** What holds a height up; `undefined` if it was not handed out, or lacks nothing. */
+    heldUpBy: (height: number) => {
+      const queued = mcq.get(height);
+      if (queued === undefined || queued.missingCount === 0) return undefined;
+      const trails = mcq.missingIds(height).flatMap((id) => requests?.trail(id) ?? []);
+      return {
+        /** Distinct collections still missing, and how many the block guarantees. */
+        missing: queued.missingCount,
+        of: new Set(queued.block.collectionIds).size,
+        /** Per node, oldest trouble first: the most failures for any one collection, and the worst error of each call's latest. */
+        troubles: troublesOf(trails, clock.monotonic()),
+        /** Nodes that are not asked now because of their rate limit. */
+        heldBack: requests?.heldBack(height) ?? [],
+      };
+    },
+  };
 }
 
 function attemptsAt(collectionId: Identifier, trail: RequestTrail | undefined) {
