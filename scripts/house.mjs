@@ -141,23 +141,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_265,
-  'src/api': 9_551,
-  'src/app': 6_923,
-  'src/cli': 4_233,
-  'src/collections': 3_462,
+  'src/access': 5_208,
+  'src/api': 9_448,
+  'src/app': 6_871,
+  'src/cli': 4_229,
+  'src/collections': 3_460,
   'src/config': 1_121,
-  'src/devnet': 4_911,
-  'src/finality': 2_332,
-  'src/flow': 2_600,
+  'src/devnet': 4_905,
+  'src/finality': 2_331,
+  'src/flow': 2_592,
   'src/jobqueue': 741,
-  'src/observability': 1_482,
+  'src/observability': 1_458,
   'src/proof': 2_197,
-  'src/ranges': 2_163,
+  'src/ranges': 2_155,
   'src/runtime': 1_154,
-  'src/storage': 11_309,
+  'src/storage': 11_273,
   'src/main.ts': 252,
-  test: 59_970,
+  test: 59_906,
 };
 
 const packageHomes = {
