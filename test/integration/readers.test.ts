@@ -76,7 +76,7 @@ describe.each([
 it('a reader thread whose port is taken is refused with the flag that mends it', async () => {
   const { port } = await served(readersHere);
   const again = served(readersHere, {}, undefined, { port });
-  await expect(again).rejects.toMatchObject(refusal('configuration', '--api-port'));
+  await expect(again).rejects.toMatchObject(refusal('unavailable', '--api-port'));
 });
 
 it('a reader thread that a bug keeps from serving says which', async () => {

@@ -68,8 +68,8 @@ it('holds writes up while less than the least is free, and lets them go on with 
 it('notices within a second that the disk is full, of bytes or of files', async () => {
   const clock = new VirtualClock();
   const disk = { freeBytes: 1_000, sizeBytes: 10_000, freeFiles: Infinity };
-  const look = () => Promise.resolve({ disk: { ...disk }, place: undefined });
-  const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: () => 100 }, { clock, look });
+  const roomAt = () => Promise.resolve({ ...disk });
+  const watch = watchDisk({ path: scratchDirectory(), minFreeBytes: () => 100 }, { clock, roomAt });
   untilEnd(watch.run);
   for (const [freeBytes, freeFiles, says] of [
     [99, Infinity, /0 MiB are free on the disk/],
@@ -80,7 +80,7 @@ it('notices within a second that the disk is full, of bytes or of files', async 
     [1_000, 125, undefined],
     [10, 125, /0 MiB are free/],
   ] as const) {
-    await clock.advance(1_000);
+    await eventually(() => (clock.pendingTimers === 1 ? true : undefined));
     Object.assign(disk, { freeBytes, freeFiles });
     await clock.advance(1_000);
     if (says === undefined) expect(watch.pause()).toBeUndefined();

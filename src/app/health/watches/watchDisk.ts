@@ -7,12 +7,7 @@ import { diskRoomOf, whyNoRoom, type DiskRoom } from '../../lifecycle/diskRoom.j
 /** How often the disk is looked at: that is cheap, and a disk takes a hundred MiB a second. */
 const LOOK_MS = 1_000;
 
-/** What the file system does not say is `undefined`. */
-interface Seen {
-  readonly disk: Pick<DiskRoom, 'freeBytes' | 'freeFiles' | 'sizeBytes'> | undefined;
-  /** What tells the store at the path from any other. */
-  readonly place: string | undefined;
-}
+type Room = Pick<DiskRoom, 'freeBytes' | 'freeFiles' | 'sizeBytes'>;
 
 const GONE = 'gone';
 
@@ -26,24 +21,25 @@ export type DiskWatch = ReturnType<typeof watchDisk>;
 export function watchDisk(
   /** The folder of the store. With less free than that, writing pauses; 0: it never does. */
   { path, minFreeBytes }: { readonly path: string; readonly minFreeBytes: () => number },
-  { clock, look = seenAt }: { readonly clock: Clock; readonly look?: typeof seenAt },
+  { clock, roomAt = roomThere }: { readonly clock: Clock; readonly roomAt?: typeof roomThere },
 ) {
   const waiting = new Listeners();
-  let disk: Seen['disk'];
+  let disk: Room | undefined;
   /** Why writing is paused; `undefined` while it is not. */
   let noRoom: string | undefined;
 
   const run = async (signal: AbortSignal): Promise<void> => {
     let place: string | undefined;
     for (;;) {
-      const seen = await look(path);
-      disk = seen.disk;
+      // One after the other, as each holds a thread of Node.js's pool while the disk hangs.
+      disk = await roomAt(path);
       const how = { minFreeBytes: minFreeBytes(), isPaused: noRoom !== undefined };
       // An unknown free space pauses nothing.
       noRoom = disk && whyNoRoom(path, disk, how);
       if (noRoom === undefined) waiting.tell();
-      place ??= seen.place === GONE ? undefined : seen.place;
-      if (place !== undefined && seen.place !== undefined && seen.place !== place) {
+      const now = await placeAt(path);
+      place ??= now === GONE ? undefined : now;
+      if (place !== undefined && now !== undefined && now !== place) {
         // Files that are open could still be written, and nobody would find them: not even the next start.
         throw new StorageError(
           'missing',
@@ -65,21 +61,26 @@ export function watchDisk(
       return unlessAborted(signal, (proceed) => waiting.add(proceed)).catch(() => undefined);
     },
     /** `undefined` until checked, and if the file system does not say. */
-    disk: (): Seen['disk'] => disk,
+    disk: (): Room | undefined => disk,
     /** Expected errors: the signal's abort reason; `StorageError` (`missing`). What cannot be measured stays unknown. */
     run,
   };
 }
 
-/** The store is its lock: LevelDB keeps that file open, so that no other file has its number. */
-async function seenAt(path: string): Promise<Seen> {
-  // One after the other, as each holds a thread of Node.js's pool while the disk hangs.
-  const disk = await diskRoomOf(path).catch(() => undefined);
+/** File systems in memory or user space may report a size of 0: it is unknown, and not full. */
+async function roomThere(path: string): Promise<Room | undefined> {
+  const room = await diskRoomOf(path).catch(() => undefined);
+  return room !== undefined && room.sizeBytes > 0 ? room : undefined;
+}
+
+/**
+ * What tells the store from any other; `undefined` where the file system does not say. The store is its lock: LevelDB keeps that file
+ * open, so that no other file has its number.
+ */
+function placeAt(path: string): Promise<string | undefined> {
   const codes = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'];
-  const place = await stat(join(path, 'LOCK')).then(
+  return stat(join(path, 'LOCK')).then(
     ({ dev, ino }) => `${dev}:${ino}`,
     (error: unknown) => (codes.some((code) => hasCode(error, code)) ? GONE : undefined),
   );
-  // File systems in memory or user space may report a size of 0: it is unknown, and not full.
-  return { disk: disk !== undefined && disk.sizeBytes > 0 ? disk : undefined, place };
 }
