@@ -73,10 +73,7 @@ async function roomThere(path: string): Promise<Room | undefined> {
   return room !== undefined && room.sizeBytes > 0 ? room : undefined;
 }
 
-/**
- * What tells the store from any other; `undefined` where the file system does not say. The store is its lock: LevelDB keeps that file
- * open, so that no other file has its number.
- */
+/** What tells the store from any other, where the file system says: LevelDB keeps its lock open, so no other file has that number. */
 function placeAt(path: string): Promise<string | undefined> {
   const codes = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'];
   return stat(join(path, 'LOCK')).then(
