@@ -97,12 +97,9 @@ const run = async (devnet: DevnetHandle, streamed: boolean, lines: number, mostL
   ledger.afterStep();
   await expect.poll(() => devnet.openStreams(), WAIT).toBeLessThanOrEqual(HEAD_STREAMS);
   // The daemon's own loops, most of which listen at any moment, and the leadership.
-  let listening = 0;
   const listeners = (): number => getEventListeners(lifecycle.signal, 'abort').length;
-  for (let look = 0; look < 100; look += 1) {
-    listening = Math.max(listening, listeners());
-    await sleep(systemClock, 10);
-  }
+  const looks = Array.from({ length: 100 }, (_, look) => sleep(systemClock, 10 * look).then(listeners));
+  const listening = Math.max(...(await Promise.all(looks)));
   await expect.poll(listeners, WAIT).toBeLessThanOrEqual(mostListening);
   lifecycle.stop();
   await running;
@@ -120,8 +117,7 @@ it.each([
     faults: [{ method: 'GetFullCollectionByID', fault: 'latency', delayMs: 10, probability: 0.7 }],
   });
   devnets.push(devnet);
-  // What is loaded once, and kept, is there before.
-  // Some loops of the daemon begin later than its first line; fewer than there are lines.
+  // What is loaded once, and kept, is there before. Fewer loops begin later than there are lines.
   const { listening } = await run(devnet, streamed, 1);
   await expect.poll(() => devnet.openStreams(), WAIT).toBe(0);
   // Counted as it will be afterwards, with the timers of a poll.
