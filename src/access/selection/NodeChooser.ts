@@ -120,7 +120,7 @@ export class NodeChooser {
     this.#attempts.declined(node);
   }
 
-  /** The node has no free stream, or none that can be trusted: uses single calls there for this long. */
+  /** The node has no free stream, or a slow one: uses single calls there for this long. */
   callInstead(node: string, durationMs: number): void {
     this.#callsUntilMs.set(node, this.#parts.clock.monotonic() + durationMs);
   }

@@ -32,9 +32,6 @@ const STREAM_NAME = 'blocks';
 /** Within this distance of the head a block is handed out before its child is known. */
 const TIP_HEIGHTS = 2;
 
-/** How long a node that lied in its stream is asked for single blocks instead. */
-const FORGER_POLLED_MS = 600_000;
-
 /**
  * Searches for a node that fail before this is reported: at the edge of a spork the next nodes have yet to complete
  * their handshake.
@@ -180,15 +177,11 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     consumer.notify();
   };
 
-  /**
-   * The last block, which was not handed out, is not on the finalized chain: removes it. From now on single calls are
-   * used for this node, as they report the status of each block.
-   */
+  /** The last block, which was not handed out, is not on the finalized chain: removes it. */
   const takeBack = (lie: Answer): void => {
-    const { node, block } = lie;
-    linked.takeBack(block.height);
-    resolver.drop(lie, 'orphaned', block.height);
-    chooser.callInstead(node.name, FORGER_POLLED_MS);
+    const { height } = lie.block;
+    linked.takeBack(height);
+    resolver.drop(lie, 'orphaned', height);
     moved.notify();
   };
 
@@ -297,7 +290,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
         // The nodes of the next spork may serve the next height, or the watermark may have passed what was read.
         const isServed = nodes.forHeight(height + 1).some(({ name }) => name === node.name);
         if (linked.next !== height + 1 || !isServed) break;
-        // The node was found to lie meanwhile, or its stream must make way.
+        // Its stream must make way.
         if (streams && !mayStream(node)) break;
         if (isOutdone(way)) break;
       }
