@@ -15,7 +15,6 @@ import { readBook, readHeads, readStored, readStrays } from '../tables/bookRows.
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
 import {
   accountsOf,
-  decodeBlock,
   decodeTransaction,
   identifierBytes,
   paddedIdentifier,
@@ -224,7 +223,7 @@ function* expectedRows({ block, collections }: BlockEntry): Generator<string> {
     transactions += count;
     bodyOffset += bytes;
   }
-  const time = microsecondsOf(decodeBlock(encoded).timestamp) + EPOCH_2000_MICROSECONDS;
+  const time = microsecondsOf(encoded) + EPOCH_2000_MICROSECONDS;
   const ids = [id, parentId].map((each) => hex(identifierBytes(each)));
   yield rowOf('block', ...ids, time, collections.length, transactions);
 }

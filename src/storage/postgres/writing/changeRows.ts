@@ -10,7 +10,7 @@ import { microsecondsOf } from '../tables/BlockRows.js';
 import { deleteBlocks, lockStore, readBook, readHeads, writeBook } from '../tables/bookRows.js';
 import type { ReadBook } from '../tables/bookRows.js';
 import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
-import { decodeBlock, type FinalizedBlock } from '../../../flow/index.js';
+import type { FinalizedBlock } from '../../../flow/index.js';
 import { provenRecord } from '../../records/blocks/readBlocks.js';
 
 /** The book, which nobody else changes before the transaction ends: the leader's writes begin with the row of the store. */
