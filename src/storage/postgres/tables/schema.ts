@@ -38,7 +38,7 @@ export const DATA_TABLES = {
 } as const;
 
 /** Those whose rows say what is in the body. */
-const ROW_TABLES = ['block', 'collection', 'transaction', 'account_transaction'] as const;
+export const ROW_TABLES = ['block', 'collection', 'transaction', 'account_transaction'] as const;
 
 /** The names of the columns of a table, in order. */
 export function columnsOf(table: keyof typeof DATA_TABLES): string[] {
