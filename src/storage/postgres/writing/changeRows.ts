@@ -1,6 +1,6 @@
 import type { HeightRange } from '../../port/stored.js';
 import type { OpenState } from '../../records/book/StoreBook.js';
-import { settled, withPublished } from '../../records/book/changeBook.js';
+import { MAX_UNPROVEN_RANGES, settled, withPublished } from '../../records/book/changeBook.js';
 import { rewoundBook } from '../../records/book/repairedBook.js';
 import { rangesAt } from '../../records/heightRanges.js';
 import { StorageError } from '../../StorageError.js';
@@ -68,9 +68,6 @@ export async function deleteAbove(session: Session, height: number): Promise<voi
     await session.query({ text, values: [height] });
 }
 
-/** With more ranges, everything from the lowest to the highest height counts, until the proofs are found there. */
-const MAX_UNPROVEN_RANGES = 256;
-
 /** As in `flow_store.unproven`; `undefined`: no block has a proof. */
 export function parseHeights(text: string | null): readonly HeightRange[] | undefined {
   return text === null
@@ -117,6 +114,7 @@ export function noteProofs(
   if (unproven.length > 0)
     session.later({
       name: 'note_unproven',
+      // With more ranges, everything from the lowest to the highest height counts, until the proofs are found there.
       text: `UPDATE flow_store.unproven SET heights = CASE
           WHEN (SELECT count(*) FROM unnest(heights + $1::int8multirange)) <= ${MAX_UNPROVEN_RANGES}
           THEN heights + $1::int8multirange ELSE int8multirange(range_merge(heights + $1::int8multirange)) END
