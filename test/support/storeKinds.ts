@@ -114,9 +114,9 @@ export function usePostgres({ isOwn = false }: { readonly isOwn?: boolean } = {}
     const { verifyPostgres } = await loadPostgres();
     return verifyPostgres({ url, chainId: TEST_CHAIN, ...options }, { ...parts(), ...how });
   };
-  const repaired = async (url: string, apply = true) => {
+  const repaired = async (url: string, apply = true, chainId = TEST_CHAIN) => {
     const { repairPostgres } = await loadPostgres();
-    return repairPostgres({ url, chainId: TEST_CHAIN, apply }, parts());
+    return repairPostgres({ url, chainId, apply }, parts());
   };
   const surveyed = async (url: string) => {
     const { surveyDatabase } = await loadPostgres();

@@ -9,6 +9,7 @@ import { repairedOf, replaceablePlace, runAlone } from '../leveldb/directory/sto
 import { readingOn } from '../leveldb/reading/readingOn.js';
 import { isCorruption, storageErrorFrom, StorageError, unlessDamaged } from '../StorageError.js';
 import type { VerifyReport } from '../verify/DamageList.js';
+import { unknownKeys } from './verify/checkStoreRecords.js';
 import { verifyStore, type VerifyDependencies } from './verify/verifyStore.js';
 import { entriesOf } from '../accounts/accountEntries.js';
 import { sweepOutside } from '../leveldb/removal/rewind.js';
@@ -22,7 +23,7 @@ import { readRanges, readUnproven, single } from '../records/book/bookRecords.js
 import { coverageOfBook, emptyBook, NO_BLOCKS, type StoreBook } from '../records/book/StoreBook.js';
 import type { Database } from '../records/Database.js';
 import { contains, joined, without, type HeightRanges } from '../records/heightRanges.js';
-import { agreesOnAccounts, heightRange, parseBlockKey, Prefix, prefixRange } from '../records/schema.js';
+import { agreesOnAccounts, heightRange, parseBlockKey, Prefix } from '../records/schema.js';
 
 export interface RepairOptions {
   readonly path: string;
@@ -194,10 +195,10 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const repaired = repairedBook(before, lost);
     const { book } = repaired;
     using batch = database.batch();
-    const { rewind, coverage, published, plans, unproven } = single;
-    for (const { key } of [rewind, coverage, published, plans, unproven]) batch.del(key);
-    for await (const page of database.pages(prefixRange(Prefix.open)))
+    // The records of the store as a whole are written anew.
+    for await (const page of database.pages({ lt: Buffer.of(Prefix.evidence) }))
       for (const [key] of page) batch.del(key);
+    for await (const key of unknownKeys(database)) batch.del(key);
     // Nodes are asked again.
     for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);

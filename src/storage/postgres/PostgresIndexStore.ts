@@ -32,7 +32,7 @@ import type { RangeFacts, ReadBook } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
 import { checkStored } from './verify/verifyPostgres.js';
 import { blockLine, type BlockLine, type LineParts } from './writing/blockLine.js';
-import { addProofs, forgetAbove, lockedBook } from './writing/changeRows.js';
+import { addProofs, forgetAbove, lockedBook, moveOf } from './writing/changeRows.js';
 import { parseHeights, progressOf, publish } from './writing/changeRows.js';
 import { takeFence, type Fence } from './writing/takeFence.js';
 
@@ -249,10 +249,10 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     await this.#write(async (line) => {
       const next = applyCommit(before, batch);
       const { latestIndexedHeight } = next;
-      const move = watermarkMover(before.latestIndexedHeight, latestIndexedHeight, this.#database.place);
+      const move = moveOf(this.#database, before.latestIndexedHeight, latestIndexedHeight);
       await line.commit(batch.blocks, async (session) => {
         if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
-        if (latestIndexedHeight > before.latestIndexedHeight) await move(session);
+        if (latestIndexedHeight > before.latestIndexedHeight) session.later(move);
       });
       // A range that touches the live one may have been published meanwhile.
       this.#book = endingLike(this.initialised(), next);
@@ -475,23 +475,4 @@ function endingLike(book: StoreBook, live: StoreState): StoreBook {
   const { above, damage, latestBlock, latestIndexedHeight } = live;
   const sporks = bothSporks(book.meta.sporks, live.meta.sporks);
   return { ...book, above, damage, latestBlock, latestIndexedHeight, meta: { ...book.meta, sporks } };
-}
-
-/** The live range is found by its upper end, which only this writer moves; its lower end may have moved since. */
-function watermarkMover(before: number, after: number, place: string) {
-  let isTried = false;
-  return async (session: WriteSession): Promise<void> => {
-    // Where the row is still there, something drops the change: wait until that is gone.
-    const left = { text: 'SELECT FROM flow_store.coverage WHERE to_height = $1', values: [before] };
-    if (isTried && (await session.query(left)).rowCount === 0) {
-      const found = `No row of flow_store.coverage at ${place} ends at height ${before}, where this process left it`;
-      throw new StorageError(
-        'corrupt',
-        `${found}: somebody has changed it. Run "verify", then "repair --yes".`,
-      );
-    }
-    isTried = true;
-    const text = 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1';
-    session.later({ name: 'watermark', text, values: [before, after], writes: 1 });
-  };
 }

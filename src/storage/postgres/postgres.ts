@@ -3,6 +3,5 @@ export { databasePlace } from './connection/databasePlace.js';
 export { PostgresDatabase } from './connection/PostgresDatabase.js';
 export { PostgresIndexStore } from './PostgresIndexStore.js';
 export { openPostgresReplica } from './reading/postgresReader.js';
-export { repairPostgres } from './verify/repairPostgres.js';
-export { verifyPostgres } from './verify/verifyPostgres.js';
+export { repairPostgres, verifyPostgres } from './verify/verifyPostgres.js';
 export { surveyDatabase } from './reading/surveyDatabase.js';

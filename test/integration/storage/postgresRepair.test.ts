@@ -45,6 +45,8 @@ describe('a store on PostgreSQL that is damaged', () => {
     await store.keepEvidence(evidence[1]!);
     await asAdmin(url, `UPDATE flow_store.evidence SET record = 'none' WHERE height = 32`);
     expect(await damagesOf(url)).toMatchObject([{ kind: 'store_record' }]);
+    await expect(repaired(url, true, 'flow-mainnet')).rejects.toMatchObject({ exit: 'foreign' });
+    expect(await rowsOf(url, 'SELECT epoch FROM flow_store.store')).toEqual([{ epoch: '1' }]);
     expect(await repaired(url)).toMatchObject({ damageCount: 1, applied: true, holes: [] });
     expect(await store.evidence()).toEqual([evidence[0]]);
     // Another leads since the repair.

@@ -127,9 +127,11 @@ it('shows a place without credentials: one of a socket, of an address, or of the
 it('takes the password of PGPASSWORD, where the URL has none', async () => {
   const { databasePlace } = await loadPostgres();
   onTestFinished(() => void vi.unstubAllEnvs());
-  const passwordOf = (url: string): Promise<string | undefined> => {
+  // As the package calls it.
+  const asked = [{ host: 'host', port: 5432, database: 'flow', user: 'me' }];
+  const passwordOf = async (url: string): Promise<unknown> => {
     const { password } = databasePlace(url).config;
-    return Promise.resolve(typeof password === 'function' ? password() : password);
+    return typeof password === 'function' ? Reflect.apply(password, undefined, asked) : password;
   };
   vi.stubEnv('PGPASSWORD', 'from the environment');
   expect(await passwordOf('postgres://me:secret@host/flow')).toBe('secret');
@@ -139,8 +141,5 @@ it('takes the password of PGPASSWORD, where the URL has none', async () => {
   expect(await passwordOf('postgres://me@host/flow')).toBe(' from a file');
   vi.stubEnv('PGPASSWORD', '\n');
   vi.stubEnv('PGPASSFILE', '/no/such/file');
-  for (const user of ['somebody', undefined]) {
-    vi.stubEnv('PGUSER', user);
-    expect(await passwordOf('postgres://host/flow')).toBeUndefined();
-  }
+  expect(await passwordOf('postgres://host/flow')).toBeUndefined();
 });

@@ -58,7 +58,8 @@ const damageTwo: Change = async (database) => {
   await database.del(keyOf(0x10, 50));
 };
 const kept = [range(FIRST, 39), range(41, 49), range(51, LAST)];
-const blocks = { gte: Buffer.of(0x10), lt: Buffer.of(0x11) };
+const loseAll: Change = (database) => database.clear({ gte: Buffer.of(0x10), lt: Buffer.of(0x11) });
+const foreign = Buffer.from('of another program');
 
 it.each<[string, Change, Partial<RepairReport>]>([
   ['has nothing to do in a sound store', () => Promise.resolve(), { damageCount: 0, applied: false }],
@@ -66,11 +67,8 @@ it.each<[string, Change, Partial<RepairReport>]>([
   ['plans its first height', (database) => database.del(keyOf(0x10, 1)), { holes: [range(1)] }],
   ['makes a lost progress record anew', (database) => database.del(Buffer.of(2)), {}],
   ['keeps what is around damaged and lost records', damageTwo, { kept, holes: [range(40), range(50)] }],
-  [
-    'keeps the store alone when every block is lost',
-    (database) => database.clear(blocks),
-    { keptThrough: 0 },
-  ],
+  ['removes what is not its own', (database) => database.put(Buffer.of(0x30, 1), foreign), { holes: [] }],
+  ['keeps the store alone when every block is lost', loseAll, { keptThrough: 0 }],
 ])('%s', async (_, change, expected) => {
   const path = await changedStore(chain, change);
   const filesOf = async () => (await readdir(path)).filter((name) => /ldb|MANIFEST/.test(name));

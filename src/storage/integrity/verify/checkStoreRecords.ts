@@ -30,7 +30,7 @@ export function isCovered({ coverage }: LevelExtent, height: number): boolean {
 
 /**
  * Checks the records of the store as a whole. It finishes an interrupted rewind first: half a rewind is not damage.
- * `undefined` for a store that was never initialised.
+ * `undefined` for a store that was never initialised. `database`: one whose reads go on (`readingOn`).
  *
  * Expected errors: `OperatorError` (`foreign`, `configuration`) for a store that is not ours to judge.
  */
@@ -42,36 +42,31 @@ export async function checkStoreRecords(
 ): Promise<LevelExtent | undefined> {
   const sound: Reading = (read) => damages.unlessIn('store_record', read);
   const wrong = (message: string): void => damages.add('store_record', undefined, message);
-  const isThere = (name: keyof typeof single): Promise<boolean | undefined> =>
-    sound(async () => (await database.get(single[name].key)) !== undefined);
+  const isThere = async (name: keyof typeof single): Promise<boolean> =>
+    (await database.get(single[name].key)) !== undefined;
   const meta = await sound(() => readOne(database, single.meta));
   if (meta !== undefined) {
     checkMeta(meta, where);
-    for (const message of await metaFaults(database, meta, sound)) wrong(message);
+    for (const message of await metaFaults(database, meta)) wrong(message);
     await sound(() => finishInterrupted(database, meta, logger));
   }
   const progress = await sound(() => readOne(database, single.progress));
-  const [anything] = (await sound(() => database.first({}, 1))) ?? [];
-  if (anything === undefined && damages.count === 0) return undefined;
+  if (damages.count === 0 && (await database.first({}, 1)).length === 0) return undefined;
 
   for (const name of ['meta', 'progress'] as const)
-    if ((await isThere(name)) === false) wrong(`${single[name].what}: it is missing`);
-  const highestIn = (range: KeyRange) =>
-    sound(async () => {
-      const key = await database.lastKey(range);
-      return key && parseBlockKey(key);
-    });
-  const lowest = async (): Promise<number | undefined> => {
-    const [entry] = await database.first(blocks, 1);
-    return entry && parseBlockKey(entry[0]);
-  };
+    if (!(await isThere(name))) wrong(`${single[name].what}: it is missing`);
   const blocks = prefixRange(Prefix.block);
-  const firstHeight = meta?.firstHeight ?? (await sound(lowest)) ?? 0;
+  const [lowest] = await database.first(blocks, 1);
+  const highestIn = async (range: KeyRange): Promise<number | undefined> => {
+    const key = await database.lastKey(range);
+    return key && parseBlockKey(key);
+  };
+  const firstHeight = meta?.firstHeight ?? (lowest && parseBlockKey(lowest[0])) ?? 0;
   const latestIndexedHeight = progress ?? (await highestIn(blocks)) ?? firstHeight - 1;
   if (latestIndexedHeight < firstHeight - 1) wrong('progress record: it lies below the first height');
 
   const stored = await sound(() => readOne(database, single.coverage));
-  const hasAccounts = (await isThere('coverage')) === true;
+  const hasAccounts = await isThere('coverage');
   const agrees = meta === undefined || agreesOnAccounts(meta, hasAccounts);
   if (!agrees) wrong('record of the account index: it does not go with the meta record');
   const claimed = hasAccounts ? (stored ?? 'unknown') : undefined;
@@ -84,8 +79,7 @@ export async function checkStoreRecords(
   const hasRanges = published.length + plans.length + open.length > 0;
   if (hasRanges && meta !== undefined && meta.schemaVersion < RANGES_SCHEMA_VERSION)
     wrong('record of the ranges: it does not go with the meta record');
-  for (const entry of (await sound(() => readEvidence(database))) ?? [])
-    await sound(() => openEvidence(entry));
+  for (const entry of await readEvidence(database)) await sound(() => openEvidence(entry));
   const entered = open.filter((record) => record.hasAccounts);
   const found = { schemaVersion: SCHEMA_VERSION, chainId: where.chainId, createdBy: '', sporks: [], ...meta };
   const book = {
@@ -102,14 +96,13 @@ export async function checkStoreRecords(
   };
 }
 
-async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): Promise<readonly string[]> {
+async function metaFaults(database: Database, meta: StoreMeta): Promise<readonly string[]> {
   const [key, canonical] = sealOne(single.meta, meta);
-  const stored = await sound(async () => ({ value: await database.get(key) }));
-  const isCanonical = stored?.value?.equals(canonical) !== false;
+  const stored = await database.get(key);
   const roots = meta.sporks.map(({ rootHeight }) => rootHeight);
   const ascend = roots.every((root, index) => root > (roots[index - 1] ?? -1));
   return [
-    ...(isCanonical ? [] : ['meta record: it is not in canonical encoding']),
+    ...(stored?.equals(canonical) === false ? ['meta record: it is not in canonical encoding'] : []),
     ...(ascend ? [] : ['meta record: its sporks do not ascend']),
   ];
 }
@@ -117,19 +110,13 @@ async function metaFaults(database: Database, meta: StoreMeta, sound: Reading): 
 /** Prefixes with any number of keys, ascending. */
 const MANY = [Prefix.open, Prefix.evidence, Prefix.block, Prefix.body, ...POINTER_PREFIXES, Prefix.account];
 
-/** Looks for keys outside the key space: between the prefixes with many keys, and next to the single records. */
-export async function checkUnknownKeys(database: Database, damages: DamageList): Promise<void> {
+/** Keys outside the key space: between the prefixes with many keys, and next to the single records. */
+export async function* unknownKeys(database: Database): AsyncGenerator<Buffer, void> {
   const singles = Object.values(single).map((record) => record.key);
   for (const [index, prefix] of [-1, ...MANY].entries()) {
     const next = MANY[index];
     const gap = { gte: Buffer.of(prefix + 1), ...(next !== undefined && { lt: Buffer.of(next) }) };
-    await damages.unlessIn('store_record', async () => {
-      for await (const page of database.pages(gap)) {
-        for (const [key] of page) {
-          if (singles.some((known) => known.equals(key))) continue;
-          damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
-        }
-      }
-    });
+    for await (const page of database.pages(gap))
+      for (const [key] of page) if (!singles.some((known) => known.equals(key))) yield key;
   }
 }

@@ -9,7 +9,7 @@ import { causesOf, isCorruption } from '../../StorageError.js';
 import { checkHeights, rangeToCheck, reportOf, storedHeights } from '../../verify/checkHeights.js';
 import type { VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
 import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
-import { checkStoreRecords, checkUnknownKeys } from './checkStoreRecords.js';
+import { checkStoreRecords, unknownKeys } from './checkStoreRecords.js';
 import { PointerBalance } from './PointerBalance.js';
 
 export interface VerifyDependencies {
@@ -70,7 +70,8 @@ export async function verifyStore(
         onSound: (entry) => balance.expect(entry),
       });
       const pointers = await balance.check((seen) => step({ phase: 'pointers', pointers: seen }));
-      await checkUnknownKeys(database, damages);
+      for await (const key of unknownKeys(database))
+        damages.add('unexpected', undefined, `key ${key.toString('hex')} is not one of ours`);
       return reportOf(damages, { range, latestIndexedHeight: extent.live.to, ...counts, pointers });
     });
   } catch (error) {

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os';
-import pg from 'pg';
 import type { ClientConfig } from 'pg';
 import pgpass from 'pgpass';
 import { messageOf, OperatorError, quoted, readNamedFile, type ExitReason } from '../../../runtime/index.js';
@@ -31,7 +30,10 @@ export function databasePlace(
   exit: ExitReason = 'configuration',
 ): DatabasePlace {
   const refusal = (why: string): OperatorError => new OperatorError(exit, `${key} cannot be used: ${why}.`);
-  const url = parse(text, refusal);
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  // Without repeating the text: it may hold a password.
+  if (url === undefined || !/^postgres(?:ql)?:$/.test(url.protocol))
+    throw refusal('it is not a database URL: postgres://HOST:PORT/DATABASE');
   const parameters = Object.fromEntries(url.searchParams);
   const unknown = Object.keys(parameters).find((name) => !KNOWN.has(name));
   if (unknown !== undefined) {
@@ -49,8 +51,7 @@ export function databasePlace(
   const host = parameters['host'] ?? (decoded(url.hostname).replace(/^\[(.*)\]$/, '$1') || 'localhost');
   const database = decoded(url.pathname.slice(1));
   if (database === '') throw refusal('it names no database: postgres://HOST/DATABASE');
-  const [named, given] = [url.username, url.password].map(decoded);
-  const [user, password] = [named, given].map((part) => (part === '' ? undefined : part));
+  const [user, password] = [url.username, url.password].map((part) => decoded(part) || undefined);
   const shown = `postgres://${host.startsWith('/') ? `localhost (${host})` : host}:${port}/${database}`;
   return {
     shown,
@@ -59,7 +60,7 @@ export function databasePlace(
       port,
       database,
       ...(user === undefined ? {} : { user }),
-      password: password ?? passwordFrom({ host, port, database }, user),
+      password: password ?? passwordOf,
       ssl: tls(parameters, host, refusal),
       // Otherwise the package takes them from the environment, where they are meant for other programs.
       sslnegotiation: 'postgres',
@@ -81,41 +82,22 @@ export function applicationName(host: string, pid: number): string {
 }
 
 /**
- * The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place), if there is one. Without a user
- * it is that of whom PostgreSQL's own tools would take. The package
- * calls it for every connection, so the next one uses a file that has changed. It accepts a missing password, but its types
- * do not say so.
+ * The password from PGPASSWORD, else from the password file (PGPASSFILE, or its usual place), if there is one. The package
+ * calls it for every connection, so the next one uses a file that has changed; with the user that PostgreSQL's own tools would take,
+ * if none is named. It accepts a missing password, but its types do not say so.
  */
-function passwordFrom(
-  where: { readonly host: string; readonly port: number; readonly database: string },
-  user: string | undefined,
-): () => Promise<string> {
-  return () => {
-    // A secret made from a file ends with its line end, and no password does.
-    const given = process.env['PGPASSWORD']?.replace(/[\r\n]+$/, '') ?? '';
-    if (given !== '') return Promise.resolve(given);
-    const name = user ?? process.env['PGUSER'] ?? pg.defaults.user ?? '';
-    return new Promise((resolve) => pgpass({ ...where, user: name }, (found) => resolve(found as string)));
-  };
-}
-
-/** Makes the error with the reason. */
-type Refuse = (why: string) => OperatorError;
-
-function parse(text: string, refusal: Refuse): URL {
-  try {
-    const url = new URL(text);
-    if (url.protocol === 'postgres:' || url.protocol === 'postgresql:') return url;
-  } catch {
-    // Refused below, without repeating the text: it may hold a password.
-  }
-  throw refusal('it is not a database URL: postgres://HOST:PORT/DATABASE');
+async function passwordOf(connection?: Parameters<typeof pgpass>[0]): Promise<string> {
+  // A secret made from a file ends with its line end, and no password does.
+  const given = process.env['PGPASSWORD']?.replace(/[\r\n]+$/, '') ?? '';
+  if (given !== '') return given;
+  const found = connection && (await new Promise((resolve) => pgpass(connection, resolve)));
+  return found as string;
 }
 
 function tls(
   parameters: Readonly<Record<string, string>>,
   host: string,
-  refusal: Refuse,
+  refusal: (why: string) => OperatorError,
 ): ClientConfig['ssl'] {
   const isLocal = host.startsWith('/') || LOOPBACK.test(host);
   const mode = parameters['sslmode'] ?? (isLocal ? 'disable' : 'verify-full');

@@ -4,7 +4,7 @@ import { silentLogger } from '../../../observability/index.js';
 import type { QueryResultRow } from 'pg';
 import { systemClock, type Clock } from '../../../runtime/index.js';
 import type { TransactionPlace } from '../../port/stored.js';
-import type { ReadPlace } from '../../records/blocks/openPointers.js';
+import { placeOf, type ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Values } from '../../records/blocks/readBlocks.js';
 import type { PointersOf, RecordSource } from '../../records/reading/RecordReader.js';
 import { Replica } from '../../records/reading/Replica.js';
@@ -172,40 +172,32 @@ async function readAccountPage(
       ...[coverage.from, most, roles, limit + 1],
     ],
   });
-  const all = rows.map(({ height, collectionIndex, transactionIndex, matches, ...transaction }) => {
-    return { matches, transaction: { ...transaction, place: { height, collectionIndex, transactionIndex } } };
+  const found = rows.filter((row) => (row.roles & roles) !== 0);
+  const transactions = found.slice(0, limit).map(({ id, blockId, collectionId, ...row }) => {
+    return { id, blockId, collectionId, roles: row.roles, place: placeOf(row) };
   });
-  const found = all.flatMap(({ matches, transaction }) => (matches ? [transaction] : []));
-  const transactions = found.slice(0, limit);
-  if (found.length > limit) return { transactions, next: transactions.at(-1)?.place, coverage };
-  // A last row without a match: the limit of examined entries was reached, and there may be more below.
-  return { transactions, next: all.find(({ matches }) => !matches)?.transaction.place, coverage };
+  const last = found.length > limit ? transactions.at(-1)?.place : rows.find(({ isLast }) => isLast);
+  return { transactions, next: last && placeOf(last), coverage };
 }
 
 /**
- * The entries below a place, newest first. Examines at most $6 entries; returns those that match, and the last examined
+ * The entries below a place, newest first. Examines at most $6 entries; returns those that match, $8 at most, and the last examined
  * one if there were that many.
  */
 const ACCOUNT_PAGE = `
-  WITH entry AS MATERIALIZED (
-    SELECT height, collection_index, transaction_index, roles FROM flow_store.account_transaction
-    WHERE address = $1 AND height >= $5 AND height <= $2
-      AND (height, collection_index, transaction_index) < ($2, $3, $4)
-    ORDER BY height DESC, collection_index DESC, transaction_index DESC LIMIT $6
-  ), found AS (
-    SELECT *, true AS matches FROM entry WHERE (roles & $7) <> 0
-    ORDER BY height DESC, collection_index DESC, transaction_index DESC LIMIT $8
-  ), last AS (
-    SELECT *, false AS matches FROM entry WHERE (SELECT count(*) FROM entry) = $6
-    ORDER BY height, collection_index, transaction_index LIMIT 1
+  WITH page AS MATERIALIZED (
+    SELECT *, number = $6 AS "isLast" FROM (
+      SELECT height, collection_index, transaction_index, roles,
+        row_number() OVER (ORDER BY height DESC, collection_index DESC, transaction_index DESC) AS number
+      FROM flow_store.account_transaction WHERE address = $1 AND height >= $5 AND height <= $2
+        AND (height, collection_index, transaction_index) < ($2, $3, $4)
+      ORDER BY height DESC, collection_index DESC, transaction_index DESC LIMIT $6
+    ) AS entry WHERE (roles & $7) <> 0 OR number = $6 ORDER BY number LIMIT $8
   )
   SELECT page.height, page.collection_index AS "collectionIndex", page.transaction_index AS "transactionIndex", roles,
-    matches, encode(transaction.id, 'hex') AS id, encode(block.id, 'hex') AS "blockId",
+    "isLast", encode(transaction.id, 'hex') AS id, encode(block.id, 'hex') AS "blockId",
     encode(collection.id, 'hex') AS "collectionId"
-  FROM (SELECT * FROM found UNION ALL SELECT * FROM last) AS page
-    JOIN flow_store.transaction USING (height, collection_index, transaction_index)
-    JOIN flow_store.collection USING (height, collection_index)
-    JOIN flow_store.block USING (height)
-  ORDER BY matches DESC, page.height DESC, page.collection_index DESC, page.transaction_index DESC`;
+  FROM page JOIN flow_store.transaction USING (height, collection_index, transaction_index)
+    JOIN flow_store.collection USING (height, collection_index) JOIN flow_store.block USING (height) ORDER BY number`;
 
-type AccountRow = AccountEntry & TransactionPlace & { readonly matches: boolean };
+type AccountRow = AccountEntry & TransactionPlace & { readonly isLast: boolean };

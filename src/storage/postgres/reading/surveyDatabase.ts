@@ -3,7 +3,7 @@ import type { Clock } from '../../../runtime/index.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
-import { readBook } from '../tables/bookRows.js';
+import { readBook, storeRow } from '../tables/bookRows.js';
 import { POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import { readSizeBytes } from './loadStore.js';
 
@@ -45,12 +45,10 @@ export async function surveyDatabase(
   try {
     await database.requireSessions();
     return await database.snapshot(async (session) => {
-      const { rows } = await session.query<ServerRow>({ text: SERVER });
+      const server = await storeRow<ServerRow>(session, { text: SERVER });
       const askedAtMs = clock.monotonic();
       await session.query({ text: 'SELECT 1' });
       const roundTripMs = clock.monotonic() - askedAtMs;
-      const [server] = rows;
-      if (server === undefined) throw new Error('the server returned no row about itself');
       const { hasJobs, hasStore, tls, ...facts } = server;
       const store = hasStore ? await surveyTables(session) : undefined;
       const jobs = { text: 'SELECT version FROM flow_jobs.version' };

@@ -3,14 +3,14 @@ import {
   accountRoles,
   ADDRESS_BYTES,
   asBuffer,
-  decodeBlock,
   identifierBytes,
   NO_TIME,
   paddedIdentifier,
+  timeOfBlock,
   toAddress,
   TransactionScan,
+  type VerifiedCollection,
 } from '../../../flow/index.js';
-import type { Timestamp, VerifiedCollection } from '../../../flow/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import { BlockEntryWriter } from '../../records/blocks/BlockEntryWriter.js';
 import { parseBodyKey, Prefix } from '../../records/schema.js';
@@ -20,16 +20,6 @@ import type { Script, Scripts } from './Scripts.js';
 
 const EPOCH_2000_SECONDS = 946_684_800n;
 const ID_BYTES = 32;
-
-const BLOCK_COLUMNS = ['record', 'height', 'id', 'parent_id', 'time', 'collections', 'transactions'];
-const BODY_COLUMNS = ['height', 'chunk', 'value'];
-const COLLECTION_COLUMNS = ['height', 'collection_index', 'id', 'transactions', 'body_offset', 'bytes'];
-const TRANSACTION_COLUMNS = [
-  ...['height', 'collection_index', 'transaction_index', 'id', 'body_offset', 'bytes'],
-  ...['payer', 'proposer', 'proposer_key', 'sequence_number', 'reference_block_id', 'gas_limit'],
-  ...['script_hash', 'authorizers'],
-];
-const ACCOUNT_COLUMNS = ['address', 'height', 'collection_index', 'transaction_index', 'roles'];
 
 /** Where a collection lies. */
 interface CollectionPlace {
@@ -45,11 +35,11 @@ export class BlockRows {
   readonly entries = new Set<BlockEntry>();
   /** Those of the transactions. */
   readonly #scripts = new Set<Script>();
-  readonly #blocks = new CopyRows('block', BLOCK_COLUMNS);
-  readonly #bodies = new CopyRows('body', BODY_COLUMNS);
-  readonly #collections = new CopyRows('collection', COLLECTION_COLUMNS);
-  readonly #transactions = new CopyRows('transaction', TRANSACTION_COLUMNS);
-  readonly #accounts = new CopyRows('account_transaction', ACCOUNT_COLUMNS);
+  readonly #blocks = new CopyRows('block');
+  readonly #bodies = new CopyRows('body');
+  readonly #collections = new CopyRows('collection');
+  readonly #transactions = new CopyRows('transaction');
+  readonly #accounts = new CopyRows('account_transaction');
   readonly #tables = [this.#blocks, this.#bodies, this.#collections, this.#transactions, this.#accounts];
   readonly #known: Scripts;
   readonly #stored: WeakSet<Script>;
@@ -70,9 +60,22 @@ export class BlockRows {
     this.entries.add(entry);
     const { block, collections } = entry;
     const { height, id, parentId, encoded } = block;
+    let bodyOffset = 0;
+    let transactions = 0;
+    for (const [collectionIndex, collection] of collections.entries()) {
+      this.#addCollection(collection, { height, collectionIndex, bodyOffset });
+      bodyOffset += collection.encoded.length;
+      transactions += collection.ranges.length / 2;
+    }
     const rows = this.#blocks;
     const bodies = this.#bodies;
     rows.row();
+    rows.int8(height);
+    rows.whole(identifierBytes(id));
+    rows.whole(identifierBytes(parentId));
+    rows.int64(microsecondsOf(encoded));
+    rows.int4(collections.length);
+    rows.int4(transactions);
     this.#writer.putBlock(entry, (key, value) => {
       if (key[0] === Prefix.block) {
         rows.whole(value);
@@ -83,19 +86,6 @@ export class BlockRows {
       bodies.int4(parseBodyKey(key)?.chunk ?? 0);
       bodies.whole(value);
     });
-    let bodyOffset = 0;
-    let transactions = 0;
-    for (const [collectionIndex, collection] of collections.entries()) {
-      this.#addCollection(collection, { height, collectionIndex, bodyOffset });
-      bodyOffset += collection.encoded.length;
-      transactions += collection.ranges.length / 2;
-    }
-    rows.int8(height);
-    rows.whole(identifierBytes(id));
-    rows.whole(identifierBytes(parentId));
-    rows.int64(microsecondsOf(decodeBlock(encoded).timestamp));
-    rows.int4(collections.length);
-    rows.int4(transactions);
   }
 
   /** The steps that write the rows. Scripts that are stored already are left out. */
@@ -139,9 +129,9 @@ export class BlockRows {
       rows.int4(place.collectionIndex);
       rows.int4(index);
       rows.part(ids, index * ID_BYTES, ID_BYTES);
+      this.#addTransaction(bytes, start, start + length);
       rows.int8(place.bodyOffset + start);
       rows.int4(length);
-      this.#addTransaction(bytes, start, start + length);
       for (const [address, roles] of this.#roles) {
         accounts.row();
         accounts.int64(address);
@@ -164,15 +154,6 @@ export class BlockRows {
     this.#addAddress(bytes, scan.proposerStart, scan.proposerLength, accountRoles.proposer);
     rows.int8(scan.proposalKeyId >>> 0);
     rows.numeric(scan.sequenceLow, scan.sequenceHigh);
-    if (referenceLength === ID_BYTES) rows.part(bytes, referenceStart, ID_BYTES);
-    else
-      rows.whole(
-        identifierBytes(paddedIdentifier(bytes.subarray(referenceStart, referenceStart + referenceLength))),
-      );
-    rows.numeric(scan.gasLow, scan.gasHigh);
-    const script = this.#known.at(bytes, scan.scriptStart, scan.scriptLength);
-    this.#scripts.add(script);
-    rows.whole(script.hash);
     rows.list(authorizerNumbers / 2, ADDRESS_BYTES);
     for (let at = 0; at < authorizerNumbers; at += 2)
       this.#addAddress(
@@ -181,6 +162,15 @@ export class BlockRows {
         authorizers[at + 1] as number,
         accountRoles.authorizer,
       );
+    const script = this.#known.at(bytes, scan.scriptStart, scan.scriptLength);
+    this.#scripts.add(script);
+    rows.whole(script.hash);
+    if (referenceLength === ID_BYTES) rows.part(bytes, referenceStart, ID_BYTES);
+    else
+      rows.whole(
+        identifierBytes(paddedIdentifier(bytes.subarray(referenceStart, referenceStart + referenceLength))),
+      );
+    rows.numeric(scan.gasLow, scan.gasHigh);
   }
 
   #addAddress(bytes: Buffer, start: number, length: number, role: number): void {
@@ -213,7 +203,8 @@ function arrayText(values: readonly Buffer[]): string {
   return `{${values.map((value) => `"\\\\x${value.toString('hex')}"`).join()}}`;
 }
 
-/** Since 2000. */
-export function microsecondsOf({ seconds, nanos }: Timestamp = NO_TIME): bigint {
+/** Of the time of a block, since 2000. */
+export function microsecondsOf(encoded: Uint8Array): bigint {
+  const { seconds, nanos } = timeOfBlock(encoded) ?? NO_TIME;
   return (seconds - EPOCH_2000_SECONDS) * 1_000_000n + BigInt(Math.floor(nanos / 1000));
 }

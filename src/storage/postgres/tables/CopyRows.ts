@@ -1,4 +1,5 @@
 import type { Step } from '../connection/Session.js';
+import { columnsOf, type DATA_TABLES } from './schema.js';
 
 /** Precedes the rows: signature, flags, and an empty header extension. */
 const SIGNATURE = Buffer.from('PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0', 'latin1');
@@ -14,7 +15,6 @@ const DONE = Buffer.from([...Buffer.from('c'), 0, 0, 0, 4]);
 const LENGTH_BYTES = 4;
 const BYTEA_OID = 17;
 const ARRAY_HEADER_BYTES = 20;
-const EMPTY_ARRAY_BYTES = 12;
 const NUMERIC_HEADER_BYTES = 8;
 const NUMERIC_BASE = 10_000n;
 const FIRST_BYTES = 16 * 1024;
@@ -35,9 +35,9 @@ export class CopyRows {
   #at = HEADER_BYTES;
   #rows = 0;
 
-  constructor(table: string, columns: readonly string[]) {
+  constructor(table: keyof typeof DATA_TABLES) {
     this.#table = table;
-    this.#columns = columns;
+    this.#columns = columnsOf(table);
   }
 
   /** Begins a row; its fields follow. */
@@ -99,12 +99,6 @@ export class CopyRows {
 
   /** Begins an array of byte strings of equal length; each follows, by `part` or `whole`. */
   list(count: number, eachBytes: number): void {
-    if (count === 0) {
-      const at = this.#field(EMPTY_ARRAY_BYTES);
-      this.#bytes.fill(0, at, at + EMPTY_ARRAY_BYTES);
-      this.#at = this.#bytes.writeInt32BE(BYTEA_OID, at + 8);
-      return;
-    }
     let at = this.#field(ARRAY_HEADER_BYTES + count * (LENGTH_BYTES + eachBytes));
     // One dimension, no nulls, the type of the elements, their count, and the index of the first.
     at = this.#bytes.writeInt32BE(1, at);

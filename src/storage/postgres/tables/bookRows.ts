@@ -225,7 +225,7 @@ export async function deleteBlocks(
   to: number,
   kept: readonly number[] = [],
 ): Promise<void> {
-  for (const table of DATA_TABLES) {
+  for (const table of Object.keys(DATA_TABLES)) {
     const text = `DELETE FROM flow_store.${table} WHERE height BETWEEN $1 AND $2 AND height <> ALL ($3::bigint[])`;
     await session.query({ text, values: [from, to, kept] });
   }

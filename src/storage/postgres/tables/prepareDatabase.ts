@@ -131,7 +131,7 @@ async function makePartition(session: Session, partition: number): Promise<void>
   const { rows } = await session.query<{ table: string }>({
     text: `SELECT wanted AS table FROM unnest($1::text[]) AS wanted WHERE NOT EXISTS (SELECT FROM pg_class
       WHERE oid = to_regclass('flow_store.' || wanted || '_' || $2) AND relispartition)`,
-    values: [DATA_TABLES, String(partition)],
+    values: [Object.keys(DATA_TABLES), String(partition)],
   });
   if (rows.length === 0) return;
   const from = partition * PARTITION_HEIGHTS;

@@ -8,8 +8,42 @@ export const OLDEST_SERVER = 15;
 /** Heights per partition: mainnet's 158 million heights are 32 partitions. */
 export const PARTITION_HEIGHTS = 5_000_000;
 
-/** The data of blocks, partitioned by height. Rewinding, dropping and verifying use this list. */
-export const DATA_TABLES = ['block', 'body', 'collection', 'transaction', 'account_transaction'] as const;
+/**
+ * The data of blocks, partitioned by height: the key and the columns of each table, which are NOT NULL unless they say so. Rewinding
+ * and dropping use this list. `record` and `body.value` are the bytes of the LevelDB store, checksums included.
+ */
+export const DATA_TABLES = {
+  block: {
+    key: 'height',
+    columns: `height bigint, id bytea, parent_id bytea, time timestamptz NULL, collections integer,
+      transactions integer, record bytea`,
+  },
+  body: { key: 'height, chunk', columns: 'height bigint, chunk integer, value bytea' },
+  collection: {
+    key: 'height, collection_index',
+    columns: `height bigint, collection_index integer, id bytea, transactions integer, body_offset bigint,
+      bytes integer`,
+  },
+  transaction: {
+    key: 'height, collection_index, transaction_index',
+    columns: `height bigint, collection_index integer, transaction_index integer, id bytea, payer bytea,
+      proposer bytea, proposer_key bigint, sequence_number numeric(20), authorizers bytea[], script_hash bytea,
+      reference_block_id bytea, gas_limit numeric(20), body_offset bigint, bytes integer`,
+  },
+  account_transaction: {
+    key: 'address, height, collection_index, transaction_index',
+    columns: `address bytea, height bigint, collection_index integer, transaction_index integer,
+      roles smallint`,
+  },
+} as const;
+
+/** Those whose rows say what is in the body. */
+export const ROW_TABLES = ['block', 'collection', 'transaction', 'account_transaction'] as const;
+
+/** The names of the columns of a table, in order. */
+export function columnsOf(table: keyof typeof DATA_TABLES): string[] {
+  return DATA_TABLES[table].columns.split(/,\s+/).map((column) => column.replace(/ .*/, ''));
+}
 
 /** Indexes besides the primary keys. `completeTables` recreates those that were dropped, or not restored with their tables. */
 export const INDEXES: Readonly<Record<string, readonly [table: string, on: string]>> = {
@@ -100,57 +134,10 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
     beat_at timestamptz NOT NULL,
     kill text CHECK (kill IN ('finish', 'release'))
   )`,
-  // `record` and `body.value` are the bytes of the LevelDB store, checksums included.
-  `CREATE TABLE flow_store.block (
-    height bigint NOT NULL,
-    id bytea NOT NULL,
-    parent_id bytea NOT NULL,
-    time timestamptz,
-    collections integer NOT NULL,
-    transactions integer NOT NULL,
-    record bytea NOT NULL,
-    PRIMARY KEY (height)
-  ) PARTITION BY RANGE (height)`,
-  `CREATE TABLE flow_store.body (
-    height bigint NOT NULL,
-    chunk integer NOT NULL,
-    value bytea NOT NULL,
-    PRIMARY KEY (height, chunk)
-  ) PARTITION BY RANGE (height)`,
-  `CREATE TABLE flow_store.collection (
-    height bigint NOT NULL,
-    collection_index integer NOT NULL,
-    id bytea NOT NULL,
-    transactions integer NOT NULL,
-    body_offset bigint NOT NULL,
-    bytes integer NOT NULL,
-    PRIMARY KEY (height, collection_index)
-  ) PARTITION BY RANGE (height)`,
-  `CREATE TABLE flow_store.transaction (
-    height bigint NOT NULL,
-    collection_index integer NOT NULL,
-    transaction_index integer NOT NULL,
-    id bytea NOT NULL,
-    payer bytea NOT NULL,
-    proposer bytea NOT NULL,
-    proposer_key bigint NOT NULL,
-    sequence_number numeric(20, 0) NOT NULL,
-    authorizers bytea[] NOT NULL,
-    script_hash bytea NOT NULL,
-    reference_block_id bytea NOT NULL,
-    gas_limit numeric(20, 0) NOT NULL,
-    body_offset bigint NOT NULL,
-    bytes integer NOT NULL,
-    PRIMARY KEY (height, collection_index, transaction_index)
-  ) PARTITION BY RANGE (height)`,
-  `CREATE TABLE flow_store.account_transaction (
-    address bytea NOT NULL,
-    height bigint NOT NULL,
-    collection_index integer NOT NULL,
-    transaction_index integer NOT NULL,
-    roles smallint NOT NULL,
-    PRIMARY KEY (address, height, collection_index, transaction_index)
-  ) PARTITION BY RANGE (height)`,
+  ...Object.entries(DATA_TABLES).map(([table, { columns, key }]) => {
+    const defined = columns.replace(/(?<! NULL)(?=,|$)/g, ' NOT NULL');
+    return `CREATE TABLE flow_store.${table} (${defined}, PRIMARY KEY (${key})) PARTITION BY RANGE (height)`;
+  }),
   // The scripts of every block that was ever stored: a rewind keeps them.
   `CREATE TABLE flow_store.script (
     hash bytea PRIMARY KEY,
@@ -161,17 +148,11 @@ export const SCHEMA_STATEMENTS: readonly string[] = [
   ),
 ];
 
-const SEEN = {
-  block: ['height', 'id', 'parent_id', 'time', 'collections', 'transactions'],
-  collection: ['height', 'collection_index', 'id', 'transactions', 'bytes'],
-  transaction: [
-    ...['height', 'collection_index', 'transaction_index', 'id', 'payer', 'proposer', 'proposer_key'],
-    ...['sequence_number', 'authorizers', 'script_hash', 'reference_block_id', 'gas_limit', 'bytes'],
-  ],
-  account_transaction: [
-    ...['address', 'height', 'collection_index', 'transaction_index', '(roles & 1) <> 0 AS is_payer'],
-    ...['(roles & 2) <> 0 AS is_proposer', '(roles & 4) <> 0 AS is_authorizer'],
-  ],
+/** What views show in place of a column. */
+const SEEN: Readonly<Record<string, readonly string[]>> = {
+  record: [],
+  body_offset: [],
+  roles: ['is_payer', 'is_proposer', 'is_authorizer'].map((is, bit) => `(roles & ${1 << bit}) <> 0 AS ${is}`),
 };
 
 /** The views of the schema `flow`. A start makes again what was dropped, or not restored with the tables. */
@@ -179,13 +160,11 @@ export const VIEWS: ReadonlyMap<string, string> = new Map([
   ['coverage', 'SELECT from_height, to_height FROM flow_store.coverage WHERE to_height >= from_height'],
   ['spork', 'SELECT root_height, spork_id, root_parent_id FROM flow_store.spork'],
   ['script', 'SELECT hash, body FROM flow_store.script'],
-  ...Object.entries(SEEN).map(
-    ([table, columns]) =>
-      [
-        table,
-        `SELECT ${columns.join(', ')} FROM flow_store.${table} data WHERE ${isCovered('data.height')}`,
-      ] as const,
-  ),
+  ...ROW_TABLES.map((table) => {
+    const columns = columnsOf(table).flatMap((name) => SEEN[name] ?? name);
+    const text = `SELECT ${columns.join(', ')} FROM flow_store.${table} data WHERE ${isCovered('data.height')}`;
+    return [table, text] as const;
+  }),
 ]);
 
 /**

@@ -1,86 +1,150 @@
 import { createHash } from 'node:crypto';
+import { accountsOf, decodeTransaction, paddedIdentifier, toAddress } from '../../../flow/index.js';
+import { outcomeOf, unchanged, type RepairOptions, type RepairReport } from '../../integrity/repair.js';
 import type { VerifyDependencies } from '../../integrity/verify/verifyStore.js';
 import type { CheckedHeights } from '../../port/IndexStore.js';
+import type { BlockEntry } from '../../port/RangeStore.js';
 import type { HeightRange } from '../../port/stored.js';
-import { proofChecker } from '../../records/blocks/assembleBlock.js';
-import { openEvidence } from '../../records/blocks/committeeEvidence.js';
-import { slicesOf, within } from '../../records/heightRanges.js';
+import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
+import { isDamagedEvidence, openEvidence } from '../../records/blocks/committeeEvidence.js';
+import { repairedBook, type RepairedBook } from '../../records/book/repairedBook.js';
+import { rangesAt, slicesOf, within, without, type HeightRanges } from '../../records/heightRanges.js';
+import { parseHeightKey, Prefix } from '../../records/schema.js';
+import { StorageError } from '../../StorageError.js';
 import { checkCovered, checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
 import type { HeightTask, StoredHeight, VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
-import { DamageList, type VerifyReport } from '../../verify/DamageList.js';
+import { DamageList, type DamageKind, type VerifyReport } from '../../verify/DamageList.js';
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
-import type { Session } from '../connection/Session.js';
-import { readBook, readHeads, readStored, readStrays } from '../tables/bookRows.js';
+import type { Rows, Session, WriteSession } from '../connection/Session.js';
+import { BlockRows, microsecondsOf } from '../tables/BlockRows.js';
+import { deleteBlocks, readBook, readHeads, readStored, readStrays, writeBook } from '../tables/bookRows.js';
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
-import {
-  accountsOf,
-  decodeBlock,
-  decodeTransaction,
-  identifierBytes,
-  paddedIdentifier,
-  toAddress,
-} from '../../../flow/index.js';
-import type { BlockEntry } from '../../port/RangeStore.js';
-import { microsecondsOf } from '../tables/BlockRows.js';
+import { columnsOf, ROW_TABLES } from '../tables/schema.js';
+import { Scripts } from '../tables/Scripts.js';
+import { deleteAbove } from '../writing/changeRows.js';
+import { takeFence } from '../writing/takeFence.js';
 
 /** Heights read at once. */
 const HEIGHTS_AT_ONCE = 50;
+/** Heights whose rows one transaction rebuilds. */
+const HEIGHTS_REBUILT = 10;
 /** Scripts hashed by one statement: all of them would take longer than one may. */
 const SCRIPTS_AT_ONCE = 1_000;
 /** Blocks outside all ranges. */
 const MAX_NAMED = 100;
 
-export type PostgresVerifyDependencies = VerifyDependencies & PostgresDatabaseDependencies;
+interface Where {
+  readonly url: string;
+  readonly chainId: string;
+  /** As `PostgresIndexStoreOptions.patienceMs`. */
+  readonly patienceMs?: number | undefined;
+}
+
+type Dependencies = VerifyDependencies & PostgresDatabaseDependencies;
 
 /**
  * Like `verifyStore`, for a database: checks the bytes of every height, and compares all its rows with them. May run
- * beside a daemon. `patienceMs`: as `PostgresIndexStoreOptions.patienceMs`. Expected errors: those of `PostgresIndexStore.open`; `OperatorError` (`usage`, heights outside the
+ * beside a daemon. Expected errors: those of `PostgresIndexStore.open`; `OperatorError` (`usage`, heights outside the
  * store); the signal's abort reason.
  */
-export async function verifyPostgres(
-  options: VerifyOptions & { readonly url: string; readonly patienceMs?: number | undefined },
-  { clock, logger, onProgress, signal }: PostgresVerifyDependencies,
+export function verifyPostgres(
+  options: VerifyOptions & Where,
+  dependencies: Dependencies,
 ): Promise<VerifyReport> {
-  const { chainId, from, objectionTo, patienceMs, to, url } = options;
-  const database = new PostgresDatabase(databasePlace(url), { clock, logger }, { patienceMs });
-  const { patient } = database;
-  const atOneMoment = <T>(read: (session: Session) => Promise<T>) =>
-    database.persist(() => database.snapshot(read));
+  return onDatabase(options, dependencies, (database) => verified(database, options, dependencies));
+}
+
+/**
+ * Like `repairStore`, for a database: rows of a sound block are rebuilt from its bytes, heights whose block is damaged or
+ * lost become planned holes, and nothing else is touched. With `apply` it replaces the process that leads; when another
+ * process replaces it in turn, its further writes are refused. Processes that fill in history or serve readers may run;
+ * the worker of a range with a damaged height loses the range, which continues from there. An interrupted repair can be
+ * run again. `lastPlan`: plan ids up to this one are in use, as their jobs may still exist.
+ *
+ * Expected errors: those of `verifyPostgres`; `StorageError` (`locked`: another process leads now; `corrupt`).
+ */
+export function repairPostgres(
+  { apply, lastPlan = 0, ...where }: Where & Pick<RepairOptions, 'apply'> & { readonly lastPlan?: number },
+  dependencies: Dependencies,
+): Promise<RepairReport> {
+  return onDatabase(where, dependencies, async (database) => {
+    // From here on no other process changes the live range.
+    const take = () => database.transaction((session) => takeFence(database, session));
+    const fence = apply ? await database.begin(take, {}) : undefined;
+    const found = await verified(database, where, dependencies);
+    const { damageCount, damagedHeights, lostHeights } = found;
+    const report = unchanged(found);
+    if (damageCount === 0) return report;
+    if (fence === undefined)
+      return { ...report, ...outcomeOf(repairedBook(await readBook(database), lostHeights)) };
+    for (const some of slicesOf(without(damagedHeights, lostHeights), HEIGHTS_REBUILT)) {
+      dependencies.signal?.throwIfAborted();
+      await fence.write((session) => rebuildRows(session, some));
+    }
+    const repaired = await fence.write((session) => forgetDamage(session, lostHeights, lastPlan));
+    const [left] = (await verified(database, where, dependencies)).damages;
+    if (left === undefined) return { ...report, ...outcomeOf(repaired), applied: true };
+    throw new StorageError(
+      'corrupt',
+      `The store at ${database.place} is still damaged after the repair: ${left.message}. Check the disks of the ` +
+        'database, run "verify" again, and restore the database from a copy if damage remains.',
+    );
+  });
+}
+
+async function onDatabase<T>(
+  { chainId, patienceMs, url }: Where,
+  dependencies: PostgresDatabaseDependencies,
+  use: (database: PostgresDatabase) => Promise<T>,
+): Promise<T> {
+  const database = new PostgresDatabase(databasePlace(url), dependencies, { patienceMs });
   try {
     await database.begin(() => prepareDatabase(database, { chainId, create: false, isReadOnly: true }), {});
-    const seen = new DamageList();
-    const extent = await atOneMoment(extentIn);
-    const range = rangeToCheck(options, extent, seen);
-    const tell = (progress: VerifyProgress): void => {
-      signal?.throwIfAborted();
-      onProgress?.(progress);
-    };
-    const onHeight = (height: number): void => tell({ phase: 'blocks', height, ...range });
-    const task = { holds: proofChecker(chainId), objectionTo, onHeight };
-    const counts = await checkRows(patient, { ...task, extent, range, damages: seen });
-    const { damagedHeights } = seen.report();
-    // What others change during the pass, a rewind or a heal, looks like damage: it is looked at once more.
-    const damages = await atOneMoment(async (session) => {
-      const left = new DamageList();
-      const now = { ...task, extent: await extentIn(session), damages: left };
-      for (const some of damagedHeights) await checkRows(session, { ...now, range: some });
-      return left;
-    });
-    if (from === undefined && to === undefined) {
-      for (const height of await atOneMoment((session) => readStrays(session, MAX_NAMED)))
-        damages.add('unexpected', height, `block of height ${height}: no range has this height`);
-      for (const entry of await readEvidence(patient))
-        await damages.unlessIn('store_record', () => openEvidence(entry));
-      await checkScripts(patient, damages, (scripts) =>
-        tell({ phase: 'pointers', pointers: counts.pointers + scripts }),
-      );
-    }
-    const { latestIndexedHeight } = extent;
-    return reportOf(damages, { range, latestIndexedHeight, ...counts });
+    return await use(database);
   } finally {
     await database.close();
   }
+}
+
+async function verified(
+  database: PostgresDatabase,
+  options: VerifyOptions,
+  { onProgress, signal }: VerifyDependencies,
+): Promise<VerifyReport> {
+  const { chainId, from, objectionTo, to } = options;
+  const { patient } = database;
+  const atOneMoment = <T>(read: (session: Session) => Promise<T>) =>
+    database.persist(() => database.snapshot(read));
+  const seen = new DamageList();
+  const extent = await atOneMoment(extentIn);
+  const range = rangeToCheck(options, extent, seen);
+  const tell = (progress: VerifyProgress): void => {
+    signal?.throwIfAborted();
+    onProgress?.(progress);
+  };
+  const onHeight = (height: number): void => tell({ phase: 'blocks', height, ...range });
+  const task = { holds: proofChecker(chainId), objectionTo, onHeight };
+  const counts = await checkRows(patient, { ...task, extent, range, damages: seen });
+  const { damagedHeights } = seen.report();
+  // What others change during the pass, a rewind or a heal, looks like damage: it is looked at once more.
+  const damages = await atOneMoment(async (session) => {
+    const left = new DamageList();
+    const now = { ...task, extent: await extentIn(session), damages: left };
+    for (const some of damagedHeights) await checkRows(session, { ...now, range: some });
+    return left;
+  });
+  if (from === undefined && to === undefined) {
+    for (const height of await atOneMoment((session) => readStrays(session, MAX_NAMED)))
+      damages.add('unexpected', height, `block of height ${height}: no range has this height`);
+    for (const entry of await readEvidence(patient))
+      await damages.unlessIn('store_record', () => openEvidence(entry));
+    await checkScripts(patient, damages, (scripts) =>
+      tell({ phase: 'pointers', pointers: counts.pointers + scripts }),
+    );
+  }
+  const { latestIndexedHeight } = extent;
+  return reportOf(damages, { range, latestIndexedHeight, ...counts });
 }
 
 /** What the database holds at this moment. Expected errors: those of `readBook` and `readHeads`. */
@@ -103,28 +167,21 @@ export function checkStored(
 /** The heights of a database, and all rows of theirs: those of a few heights at once, after the heights themselves. */
 async function checkRows(database: Session, task: HeightTask) {
   const { damages, extent, range } = task;
-  /** The sound heights of these few, and the rows that they must have. */
-  const [sound, expected] = [new Set<number>(), new Set<string>()];
+  /** The rows that these few heights must have: the sound ones, as nobody knows what those of a damaged height should be. */
+  const expected = new Map<number, Set<string>>();
   let pointers = 0;
   const compareRows = async ({ from, to }: HeightRange): Promise<void> => {
     const found = await database.query<RowText>({ text: ROWS, values: [from, to] });
-    for (const { table, height, row } of found.rows) {
-      // Nobody knows what the rows of a damaged height should be.
-      if (!sound.has(height)) continue;
+    const wrong = (height: number, row: string, kind: DamageKind, what: string): void =>
+      damages.add(kind, height, `row of ${row.split(' ', 1)[0]} of height ${height}: it is ${what}`);
+    for (const { height, row } of found.rows) {
+      const rows = expected.get(height);
+      if (rows === undefined) continue;
       pointers += 1;
-      if (!expected.delete(`${table} ${height} ${row}`))
-        damages.add(
-          'unexpected',
-          height,
-          `row of ${table} of height ${height}: it is not what its block says`,
-        );
+      if (!rows.delete(row)) wrong(height, row, 'unexpected', 'not what its block says');
     }
-    for (const missing of expected) {
-      const [table, height] = missing.split(' ', 2);
-      damages.add('pointer', Number(height), `row of ${table} of height ${height}: it is missing`);
-    }
+    for (const [height, rows] of expected) for (const row of rows) wrong(height, row, 'pointer', 'missing');
     expected.clear();
-    sound.clear();
   };
   const heights = async function* (): AsyncGenerator<StoredHeight, void> {
     for (const some of slicesOf(within(extent.allowed, range), HEIGHTS_AT_ONCE)) {
@@ -135,74 +192,67 @@ async function checkRows(database: Session, task: HeightTask) {
   const counts = await checkHeights(heights(), {
     ...task,
     headAt: async (height) => (await readHeads(database, height, height))[0],
-    onSound: (entry) => {
-      sound.add(entry.block.height);
-      for (const row of expectedRows(entry)) expected.add(row);
-      return undefined;
-    },
+    onSound: (entry) => void expected.set(entry.block.height, new Set(expectedRows(entry))),
   });
   return { ...counts, pointers };
 }
+
+type ScriptRow = Readonly<{ hash: string; isSound: boolean }>;
 
 /** `onSome` is told now and then how many are checked, and may throw, to stop. */
 async function checkScripts(database: Session, damages: DamageList, onSome: (count: number) => void) {
   const text = `SELECT encode(hash, 'hex') AS hash, sha256(body) = hash AS "isSound" FROM flow_store.script
     WHERE hash > decode($1, 'hex') ORDER BY script.hash LIMIT ${SCRIPTS_AT_ONCE}`;
-  const read = (above: string) =>
-    database.query<{ hash: string; isSound: boolean }>({ text, values: [above] });
   let count = 0;
-  for (let last: string | undefined = ''; last !== undefined;) {
-    const { rows } = await read(last);
+  let last: string | undefined = '';
+  do {
+    const { rows }: Rows<ScriptRow> = await database.query({ text, values: [last] });
     for (const { hash, isSound } of rows)
       if (!isSound) damages.add('pointer', undefined, `script ${hash}: its body does not match its hash`);
     last = rows[SCRIPTS_AT_ONCE - 1]?.hash;
     onSome((count += rows.length));
-  }
+  } while (last !== undefined);
 }
 
 /**
- * The columns of each table, as texts that are the same for a row of the database and one that is derived from a block's bytes.
- * A store of a build before 0.1.0 may have null for no time, and reference ids of another length as they came.
+ * What is compared of a column, if not the column itself. A store of a build before 0.1.0 may have null for no time, and
+ * reference ids of another length as they came.
  */
-const COLUMNS: Readonly<Record<string, string>> = {
-  block: `encode(id, 'hex'), encode(parent_id, 'hex'),
-    (extract(epoch FROM coalesce(time, '0001-01-01 00:00:00+00')) * 1000000)::bigint, collections, transactions`,
-  collection: `collection_index, encode(id, 'hex'), transactions, body_offset, bytes`,
-  transaction: `collection_index, transaction_index, encode(id, 'hex'), encode(payer, 'hex'),
-    encode(proposer, 'hex'), proposer_key, sequence_number, authorizers::text, encode(script_hash, 'hex'),
-    rpad(encode(reference_block_id, 'hex'), 64, '0'), gas_limit, body_offset, bytes,
-    (SELECT count(*) FROM flow_store.script WHERE hash = script_hash)`,
-  account_transaction: `encode(address, 'hex'), collection_index, transaction_index, roles`,
+const COMPARED: Readonly<Record<string, readonly string[]>> = {
+  height: [],
+  record: [],
+  time: [
+    `(extract(epoch FROM coalesce(time, '0001-01-01 00:00:00+00') - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint`,
+  ],
+  script_hash: ['script_hash', '(SELECT count(*) FROM flow_store.script WHERE hash = script_hash)'],
+  reference_block_id: [`rpad(encode(reference_block_id, 'hex'), 64, '0')`],
 };
 
-type RowText = Readonly<{ table: string; height: number; row: string }>;
-/** The rows of some heights. */
-const ROWS = Object.entries(COLUMNS)
-  .map(
-    ([table, columns]) => `SELECT '${table}' AS table, height, concat_ws('|', ${columns}) AS row
-      FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`,
-  )
-  .join(' UNION ALL ');
+type RowText = Readonly<{ height: number; row: string }>;
+/** The rows of some heights, as texts: the table, and its columns in order. */
+const ROWS = ROW_TABLES.map((table) => {
+  const columns = columnsOf(table).flatMap((name) => COMPARED[name] ?? name);
+  return `SELECT height, '${table} ' || concat_ws('|', ${columns.join()}) AS row
+    FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`;
+}).join(' UNION ALL ');
 
-const EPOCH_2000_MICROSECONDS = 946_684_800_000_000n;
 const ID_BYTES = 32;
 
-const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+/** As PostgreSQL writes bytes. */
+const hex = (bytes: Uint8Array): string => `\\x${Buffer.from(bytes).toString('hex')}`;
+const addressText = (bytes: Uint8Array = new Uint8Array()): string => `\\x${toAddress(bytes)}`;
 
-/**
- * The rows that a block must have, as texts like those of `verifyPostgres`: `table height row`. Derived from the decoded
- * block, not with the code that writes the rows.
- */
+/** The rows that a block must have, as texts like those of `ROWS`. Derived from the decoded block, not with the code that writes the rows. */
 function* expectedRows({ block, collections }: BlockEntry): Generator<string> {
-  const { height, id, parentId, encoded } = block;
+  const { id, parentId, encoded } = block;
   const rowOf = (table: string, ...values: readonly (string | number | bigint)[]): string =>
-    `${table} ${height} ${values.join('|')}`;
+    `${table} ${values.join('|')}`;
   let [bodyOffset, transactions] = [0, 0];
   for (const [collectionIndex, collection] of collections.entries()) {
     const { ranges, transactionIds } = collection;
     const count = ranges.length / 2;
     const bytes = collection.encoded.length;
-    yield rowOf('collection', collectionIndex, hex(identifierBytes(collection.id)), count, bodyOffset, bytes);
+    yield rowOf('collection', collectionIndex, `\\x${collection.id}`, count, bodyOffset, bytes);
     for (let index = 0; index < count; index += 1) {
       const start = ranges[2 * index] as number;
       const wire = collection.encoded.subarray(start, start + (ranges[2 * index + 1] as number));
@@ -210,21 +260,61 @@ function* expectedRows({ block, collections }: BlockEntry): Generator<string> {
       yield rowOf(
         'transaction',
         ...[collectionIndex, index, hex(transactionIds.subarray(index * ID_BYTES, (index + 1) * ID_BYTES))],
-        ...[toAddress(payer), toAddress(proposalKey?.address ?? new Uint8Array()), proposalKey?.keyId ?? 0],
+        ...[addressText(payer), addressText(proposalKey?.address), proposalKey?.keyId ?? 0],
         proposalKey?.sequenceNumber ?? 0,
-        `{${authorizers.map((each) => `"\\\\x${toAddress(each)}"`).join()}}`,
-        createHash('sha256').update(script).digest('hex'),
-        ...[paddedIdentifier(referenceBlockId), gasLimit, bodyOffset + start, wire.length],
+        `{${authorizers.map((each) => `"\\${addressText(each)}"`).join()}}`,
         // The number of scripts with this hash.
-        1,
+        ...[hex(createHash('sha256').update(script).digest()), 1],
+        ...[paddedIdentifier(referenceBlockId), gasLimit, bodyOffset + start, wire.length],
       );
       for (const { address, roles } of accountsOf(wire))
-        yield rowOf('account_transaction', address, collectionIndex, index, roles);
+        yield rowOf('account_transaction', `\\x${address}`, collectionIndex, index, roles);
     }
     transactions += count;
     bodyOffset += bytes;
   }
-  const time = microsecondsOf(decodeBlock(encoded).timestamp) + EPOCH_2000_MICROSECONDS;
-  const ids = [id, parentId].map((each) => hex(identifierBytes(each)));
-  yield rowOf('block', ...ids, time, collections.length, transactions);
+  const ids = [`\\x${id}`, `\\x${parentId}`];
+  yield rowOf('block', ...ids, microsecondsOf(encoded), collections.length, transactions);
+}
+
+/** Rebuilds every row of sound blocks from their bytes. Expected errors: those of the session; `StorageError` (`corrupt`). */
+async function rebuildRows(session: WriteSession, range: HeightRange): Promise<void> {
+  const rows = new BlockRows(new Scripts());
+  for await (const { height, body, record } of readStored(session, range)) {
+    if (record === undefined) continue;
+    rows.add(assembleEntry(height, record, body));
+    await deleteBlocks(session, height, height);
+  }
+  for (const step of rows.steps()) session.later(step);
+}
+
+/**
+ * Deletes lost heights and blocks outside all ranges; the others become the book. Damaged evidence goes as well, which nodes are
+ * asked for again, and damaged scripts, which come again with the rows of a transaction that has them, and is not lost.
+ */
+async function forgetDamage(
+  session: WriteSession,
+  lost: HeightRanges,
+  lastPlan: number,
+): Promise<RepairedBook> {
+  const bad: (number | undefined)[] = [];
+  for (const entry of await readEvidence(session))
+    if (await isDamagedEvidence(entry)) bad.push(parseHeightKey(Prefix.evidence, entry[0]));
+  await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [bad] });
+  const { rows } = await session.query<{ height: number | null }>({
+    text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
+      SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction
+        WHERE script_hash = hash AND NOT height <@ ANY ($1::int8range[])) AS height FROM wrong`,
+    values: [lost.map(({ from, to }) => `[${from},${to}]`)],
+  });
+  for (const { height } of rows)
+    if (height !== null) await rebuildRows(session, { from: height, to: height });
+  const before = await readBook(session);
+  const repaired = repairedBook(before, lost, lastPlan);
+  const { latestIndexedHeight } = repaired.book;
+  for (const { from, to } of lost) await deleteBlocks(session, from, to);
+  if (latestIndexedHeight < before.latestIndexedHeight) await deleteAbove(session, latestIndexedHeight);
+  await writeBook(session, before, repaired.book);
+  for (const { from, to } of rangesAt(await readStrays(session))) await deleteBlocks(session, from, to);
+  return repaired;
 }

@@ -1,14 +1,16 @@
 import type { HeightRange } from '../../port/stored.js';
 import type { OpenState } from '../../records/book/StoreBook.js';
-import { settled, withPublished } from '../../records/book/changeBook.js';
+import { MAX_UNPROVEN_RANGES, settled, withPublished } from '../../records/book/changeBook.js';
 import { rewoundBook } from '../../records/book/repairedBook.js';
 import { rangesAt } from '../../records/heightRanges.js';
+import { StorageError } from '../../StorageError.js';
+import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, WriteSession, Step } from '../connection/Session.js';
 import { microsecondsOf } from '../tables/BlockRows.js';
 import { deleteBlocks, lockStore, readBook, readHeads, writeBook } from '../tables/bookRows.js';
 import type { ReadBook } from '../tables/bookRows.js';
 import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
-import { decodeBlock, type FinalizedBlock } from '../../../flow/index.js';
+import type { FinalizedBlock } from '../../../flow/index.js';
 import { provenRecord } from '../../records/blocks/readBlocks.js';
 
 /** The book, which nobody else changes before the transaction ends: the leader's writes begin with the row of the store. */
@@ -24,6 +26,20 @@ export function progressOf({ from, next, sporks }: OpenState): Step {
     text: 'UPDATE flow_store.open_range SET next_height = $2, sporks = $3 WHERE from_height = $1',
     values: [from, next, JSON.stringify(sporks)],
   };
+}
+
+/** Moves the upper end of the live range, by which its row is found: no other writer moves that, but its lower end may have moved. */
+export function moveOf(database: PostgresDatabase, before: number, after: number): Step {
+  const otherwise = async (): Promise<Error | undefined> => {
+    const left = { text: 'SELECT FROM flow_store.coverage WHERE to_height = $1', values: [before] };
+    // Where the row is still there, something drops the change: wait until that is gone.
+    if ((await database.query(left)).rowCount > 0) return undefined;
+    const found = `No row of flow_store.coverage at ${database.place} ends at height ${before}, where this process left it`;
+    const what = `${found}: somebody has changed it. Run "verify", then "repair --yes".`;
+    return new StorageError('corrupt', what);
+  };
+  const text = 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1';
+  return { name: 'watermark', text, values: [before, after], writes: 1, otherwise };
 }
 
 /** Makes a whole range part of the coverage. Expected errors: those of the session and of `withPublished`. */
@@ -51,9 +67,6 @@ export async function deleteAbove(session: Session, height: number): Promise<voi
   ])
     await session.query({ text, values: [height] });
 }
-
-/** With more ranges, everything from the lowest to the highest height counts, until the proofs are found there. */
-const MAX_UNPROVEN_RANGES = 256;
 
 /** As in `flow_store.unproven`; `undefined`: no block has a proof. */
 export function parseHeights(text: string | null): readonly HeightRange[] | undefined {
@@ -101,6 +114,7 @@ export function noteProofs(
   if (unproven.length > 0)
     session.later({
       name: 'note_unproven',
+      // With more ranges, everything from the lowest to the highest height counts, until the proofs are found there.
       text: `UPDATE flow_store.unproven SET heights = CASE
           WHEN (SELECT count(*) FROM unnest(heights + $1::int8multirange)) <= ${MAX_UNPROVEN_RANGES}
           THEN heights + $1::int8multirange ELSE int8multirange(range_merge(heights + $1::int8multirange)) END
@@ -133,10 +147,7 @@ export async function addProofs(
       name: 'add_proof',
       text: `UPDATE flow_store.block SET record = $2::bytea,
         time = timestamptz '2000-01-01 00:00:00+00' + $3::bigint * interval '1 microsecond' WHERE height = $1`,
-      values: [
-        ...[block.height, `\\x${record.toString('hex')}`],
-        String(microsecondsOf(decodeBlock(block.encoded).timestamp)),
-      ],
+      values: [...[block.height, `\\x${record.toString('hex')}`], String(microsecondsOf(block.encoded))],
     });
   }
   noteProofs(session, proven, { hasProofs: false });

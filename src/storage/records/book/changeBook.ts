@@ -48,7 +48,7 @@ export function withoutOpen(book: StoreBook, from: number): StoreBook {
 }
 
 /** There are more only where nodes with and without proofs alternate: then heights between two of them count as well. */
-const MAX_UNPROVEN_RANGES = 256;
+export const MAX_UNPROVEN_RANGES = 256;
 
 /** Notes which of these blocks, which are about to be durable, have a proof. `before`: the book without them. */
 export function withProofs(
