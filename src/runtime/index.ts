@@ -17,6 +17,7 @@ export { systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { outOfDescriptors, packageRoot, programVersion, userAgent } from './process.js';
 export { readNamedFile } from './readNamedFile.js';
-export { Output } from './output/Output.js';
+export { openOutput } from './output/openOutput.js';
+export type { Output } from './output/openOutput.js';
 export { openSink } from './output/openSink.js';
 export { isReaderGone, outputError } from './output/outputError.js';
