@@ -1,4 +1,4 @@
-import { unlessAborted } from '../../runtime/index.js';
+import { unlessAborted } from './abort.js';
 
 /** Runs a task once there is a place. Whoever aborts leaves the queue. Expected errors: those of the task; the signal's abort reason. */
 type RunInPlace = <T>(task: () => Promise<T>, signal?: AbortSignal) => Promise<T>;
