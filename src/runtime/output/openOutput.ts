@@ -194,14 +194,15 @@ export function openOutput(
     /** A write has been given to the system and has not come back. */
     isWriting: (): boolean => isWriting,
     /** Why it takes nothing now, and how many lines are lost since it worked; `undefined` while it takes what it is given. */
-    trouble: (): { reason: string; ageMs: number; lostLines: number } | undefined => {
+    trouble: (): { reason: string; ageSeconds: number; lostLines: number } | undefined => {
       const lost = loss ?? waiting.find(({ says }) => says !== undefined)?.says;
       if (lost !== undefined) {
         const { lines: lostLines, reason, sinceMs } = lost;
-        return { reason, ageMs: Math.max(0, clock.now() - sinceMs), lostLines };
+        return { reason, ageSeconds: Math.max(0, clock.now() - sinceMs) / 1_000, lostLines };
       }
       const ageMs = clock.monotonic() - (stillSinceMs ?? Infinity);
-      return ageMs < STILL_AFTER_MS ? undefined : { reason: stillReason(), ageMs, lostLines: 0 };
+      if (ageMs < STILL_AFTER_MS) return undefined;
+      return { reason: stillReason(), ageSeconds: ageMs / 1_000, lostLines: 0 };
     },
     /** Writes whole lines. */
     write: (text: string): void => write(text),
