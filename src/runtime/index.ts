@@ -1,10 +1,9 @@
 export { backoffMs, doublingMs } from './time/backoff.js';
 export { Pause } from './time/Pause.js';
 export { every, sleep, systemClock, within } from './time/clock.js';
-export { childOf, orAborted, runTogether } from './cancellation/abort.js';
+export { childOf, orAborted, places, runTogether } from './cancellation/abort.js';
 export { unlessAborted, wasAborted, whenAborted } from './cancellation/abort.js';
 export { AbortError, abortReason, isAbort } from './cancellation/AbortError.js';
-export { places } from './cancellation/places.js';
 export type { Clock, Timer } from './time/clock.js';
 export { EndGate } from './cancellation/EndGate.js';
 export { Listeners } from './Listeners.js';

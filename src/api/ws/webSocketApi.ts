@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
-import { every, places, quoted, shortened, type Clock } from '../../runtime/index.js';
+import { every, quoted, shortened, type Clock } from '../../runtime/index.js';
 import type { ChangeFeed } from '../feed/ChangeFeed.js';
 import type { RestNode } from '../http/restForwarding.js';
 import { closeCodes, type WebSocketRoute } from '../http/types.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
+import { places } from '../../runtime/index.js';
 import type { ListeningServer } from '../server/ListeningServer.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { blockTopics, endedBy, parseBlockArguments, readMessage } from './messages.js';
