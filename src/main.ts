@@ -6,7 +6,7 @@ import type { Socket } from 'node:net';
 import { isatty } from 'node:tty';
 import { lacks, runCommandLine, type Terminal } from './cli/index.js';
 import { AbortError, exitCodeOf, isAbort, isReaderGone, messageOf, OperatorError } from './runtime/index.js';
-import { openSink, outOfDescriptors, Output, outputError, whenAborted } from './runtime/index.js';
+import { openOutput, openSink, outOfDescriptors, outputError, whenAborted } from './runtime/index.js';
 import { withoutCredentials, type ExitReason } from './runtime/index.js';
 
 /** What a shell shows of a process that a signal has ended: 128 + its number. */
@@ -68,8 +68,8 @@ subscribe('net.client.socket', (message) => {
   outward.add(socket.once('close', () => outward.delete(socket)));
 });
 
-const stdout = new Output('standard output', { sink: openSink(1), columns: () => screen.columns, onRefused });
-const stderr = new Output('standard error', { sink: openSink(2), columns: () => errScreen.columns });
+const stdout = openOutput('standard output', { sink: openSink(1), columns: () => screen.columns, onRefused });
+const stderr = openOutput('standard error', { sink: openSink(2), columns: () => errScreen.columns });
 // A command waits for whoever reads its result, but not for whoever reads its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
@@ -201,7 +201,7 @@ function checkSurroundings(): void {
 function endDespiteLeftovers(): void {
   setTimeout(() => {
     // A slow reader is waited for.
-    if (stdout.isBehind && !stdout.isBounded && !stop.signal.aborted) {
+    if (stdout.isBehind && !stdout.isBounded() && !stop.signal.aborted) {
       endDespiteLeftovers();
       return;
     }
@@ -216,7 +216,7 @@ function endDespiteLeftovers(): void {
 async function lastWords(): Promise<void> {
   const written = stdout.put().catch(onRefused);
   await Promise.all([
-    Promise.race([written, stdout.isBounded ? aMoment() : givenUp]),
+    Promise.race([written, stdout.isBounded() ? aMoment() : givenUp]),
     Promise.race([stderr.put(), aMoment()]),
   ]);
   stdout.close();
@@ -232,7 +232,7 @@ async function endWith(reason: ExitReason): Promise<void> {
 function exit(): never {
   leaveTerminals();
   // No process exits while one of its threads waits for the system.
-  if (stdout.isWriting || stderr.isWriting) endBy(stoppedBy ?? 'SIGTERM');
+  if (stdout.isWriting() || stderr.isWriting()) endBy(stoppedBy ?? 'SIGTERM');
   process.exit();
 }
 

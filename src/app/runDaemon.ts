@@ -4,7 +4,7 @@ import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { TerminalStream } from '../observability/index.js';
-import { CertificateThread } from '../proof/index.js';
+import { certificateThread } from '../proof/index.js';
 import { hasSoundHttp2 } from '../api/index.js';
 import { abortReason, exitCodeOf, messageOf, OperatorError, programVersion } from '../runtime/index.js';
 import { systemClock, systemRandom } from '../runtime/index.js';
@@ -183,7 +183,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const queue = await step('open the queue', registering);
   if (queue !== undefined) lifecycle.onClose('queue', () => queue.close());
   const watched = watchStorage(config, { ...own, store });
-  const certificates = new CertificateThread(ports.startCertificates ?? certificatesStarter());
+  const certificates = certificateThread(ports.startCertificates ?? certificatesStarter());
   lifecycle.onClose('certificates', () => certificates.close());
   const { credentialsFor } = secretFiles;
   const { openChannel } = ports;

@@ -1,7 +1,7 @@
 export { backoffMs, doublingMs } from './time/backoff.js';
 export { Pause } from './time/Pause.js';
 export { every, sleep, systemClock, within } from './time/clock.js';
-export { childOf, orAborted, runTogether } from './cancellation/abort.js';
+export { childOf, orAborted, places, runTogether } from './cancellation/abort.js';
 export { unlessAborted, wasAborted, whenAborted } from './cancellation/abort.js';
 export { AbortError, abortReason, isAbort } from './cancellation/AbortError.js';
 export type { Clock, Timer } from './time/clock.js';
@@ -17,6 +17,7 @@ export { systemRandom } from './random.js';
 export type { Random } from './random.js';
 export { outOfDescriptors, packageRoot, programVersion, userAgent } from './process.js';
 export { readNamedFile } from './readNamedFile.js';
-export { Output } from './output/Output.js';
+export { openOutput } from './output/openOutput.js';
+export type { Output } from './output/openOutput.js';
 export { openSink } from './output/openSink.js';
 export { isReaderGone, outputError } from './output/outputError.js';

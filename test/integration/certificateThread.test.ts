@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { CertificateThread } from '../../src/proof/index.js';
+import { certificateThread } from '../../src/proof/index.js';
 import { certificateIn } from '../../src/proof/certificates/provenFinal.js';
 import { recordedBlocks, recordedSnapshot } from '../support/proofData.js';
 import { certificatesStarter } from '../../src/app/threads/startWorker.js';
@@ -8,7 +8,7 @@ const blocks = recordedBlocks();
 
 /** On the thread of the test: every daemon of test/e2e that proves something. */
 it('the thread that verifies certificates, as built, reads who signs, and verifies what they signed', async () => {
-  const thread = new CertificateThread(certificatesStarter());
+  const thread = certificateThread(certificatesStarter());
   const [first, last] = [blocks[0]!, blocks.find(({ height }) => height === 52)!];
   const snapshot = Buffer.from(JSON.stringify(recordedSnapshot()));
   const reading = await thread.readState(snapshot, first.protocolStateId);

@@ -4,7 +4,7 @@ import { openUpstream, runIndexing, type IndexingParts } from '../../src/app/lin
 import { readableIndex } from '../../src/app/threads/readableIndex.js';
 import { DevnetNode, resolveNodeOptions, type FaultRule } from '../../src/devnet/index.js';
 import { createMetrics, type Logger, type Metrics } from '../../src/observability/index.js';
-import { CertificateThread } from '../../src/proof/index.js';
+import { certificateThread, type CertificateThread } from '../../src/proof/index.js';
 import { messageOf, OperatorError, type Clock } from '../../src/runtime/index.js';
 import { LevelIndexStore, StorageError, type ShownIndex } from '../../src/storage/index.js';
 import { textOf } from '../support/campaign.js';
@@ -35,7 +35,7 @@ export class Workshop {
 
   /** Verifies on this thread, and each certificate once for all runs. */
   certificates(): CertificateThread {
-    return new CertificateThread(() => certificatesHere(this.#verdicts));
+    return certificateThread(() => certificatesHere(this.#verdicts));
   }
 }
 

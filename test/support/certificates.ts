@@ -1,31 +1,30 @@
 import { hash } from 'node:crypto';
 import { loadCertificates, type CertificatePort } from '../../src/proof/index.js';
-import type { Question, Response } from '../../src/proof/certificates/CertificateThread.js';
+import type { Answer, Question } from '../../src/proof/certificates/certificateThread.js';
 
 const { serveCertificates } = await loadCertificates();
 
 /** Answers that were given before, by what was asked. */
-export type Verdicts = Map<string, Response[1]>;
+export type Verdicts = Map<string, Answer>;
 
 /** Verifies before `postMessage` returns: virtual time stands still meanwhile. What `verdicts` knows is not verified again. */
 export function certificatesHere(verdicts: Verdicts = new Map()): CertificatePort {
   let ask: Parameters<Parameters<typeof serveCertificates>[0]['on']>[1] = () => undefined;
-  let answer: (response: Response) => void = () => undefined;
+  let answer: (verdict: Answer) => void = () => undefined;
   let asked = '';
   serveCertificates({
     on: (_event, listener) => (ask = listener),
-    postMessage: (response) => {
-      verdicts.set(asked, response[1]);
-      answer(response);
+    postMessage: (verdict) => {
+      verdicts.set(asked, verdict);
+      answer(verdict);
     },
   });
   return {
-    postMessage: (request) => {
-      const [number, question] = request;
+    postMessage: (question) => {
       asked = keyOf(question);
       const known = verdicts.get(asked);
-      if (known === undefined) ask(request);
-      else answer([number, known]);
+      if (known === undefined) ask(question);
+      else answer(known);
     },
     on: (event: string, listener: never) => {
       if (event === 'message') answer = listener;

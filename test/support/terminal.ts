@@ -1,5 +1,5 @@
 import { runCommandLine, type Terminal } from '../../src/cli/index.js';
-import { OperatorError, Output, type ExitReason } from '../../src/runtime/index.js';
+import { openOutput, OperatorError, type ExitReason, type Output } from '../../src/runtime/index.js';
 import type { Sink } from '../../src/runtime/output/openSink.js';
 
 export interface Ran {
@@ -17,7 +17,7 @@ export function remembering(keep: (text: string) => void): Output {
     keep(bytes.toString('utf8'));
     done(null, bytes.length);
   };
-  return new Output('memory', { sink: { write, chunkBytes: Infinity } });
+  return openOutput('memory', { sink: { write, chunkBytes: Infinity } });
 }
 
 /** A process that only remembers what is printed; no terminal, unless the test says so. */

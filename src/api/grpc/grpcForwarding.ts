@@ -6,7 +6,7 @@ import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
 import { whenTaken } from '../feed/following.js';
 import { forwardCounter, type ForwardedOutcome, type ForwardMetrics } from '../limits/counters.js';
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';
-import { places } from '../limits/places.js';
+import { places } from '../../runtime/index.js';
 import { ApiError, busy, indexerSilent, isElsewhere, stopping } from '../view/ApiError.js';
 import type { DuplexCall } from './calls/calls.js';
 import type { GrpcApiServer } from './GrpcApiServer.js';

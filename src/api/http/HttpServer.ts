@@ -1,8 +1,8 @@
 import fastify from 'fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
+import { places } from '../../runtime/index.js';
 import { isKnownClient, tlsOptions, type Credentials } from '../guard/TokenGuard.js';
-import { places } from '../limits/places.js';
 import { ListeningServer } from '../server/ListeningServer.js';
 import type { ServerDependencies, ServerLimits, ServerOptions } from '../server/ListeningServer.js';
 import { ApiError, busy, isElsewhere, stopping } from '../view/ApiError.js';

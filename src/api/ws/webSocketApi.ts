@@ -6,7 +6,7 @@ import type { RestNode } from '../http/restForwarding.js';
 import { closeCodes, type WebSocketRoute } from '../http/types.js';
 import { forwardCounter } from '../limits/counters.js';
 import type { ForwardCounter, ForwardedOutcome, ForwardMetrics } from '../limits/counters.js';
-import { places } from '../limits/places.js';
+import { places } from '../../runtime/index.js';
 import type { ListeningServer } from '../server/ListeningServer.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
 import { blockTopics, endedBy, parseBlockArguments, readMessage } from './messages.js';

@@ -110,9 +110,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       backfill: backfillWatch.status(),
       log: outputs.flatMap((output) => {
         const trouble = output.trouble();
-        if (trouble === undefined) return [];
-        const { ageMs, lostLines, reason } = trouble;
-        return [{ output: output.name, reason, lostLines, ageSeconds: ageMs / 1000 }];
+        return trouble === undefined ? [] : { output: output.name, ...trouble };
       }),
       ready,
       reasons,

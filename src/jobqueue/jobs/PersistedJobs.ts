@@ -1,3 +1,4 @@
+import { places } from '../../runtime/index.js';
 import type { Job, Jobs, Notifiable } from '../types.js';
 
 /** Converts between a producer's entries and jobs: `jobToEntry(entryToJob(entry))` equals the entry. */
@@ -33,8 +34,7 @@ interface Dependencies<E, J extends Job> {
 export class PersistedJobs<E, J extends Job> implements Jobs<J> {
   readonly #defaultIndex: number;
   readonly #deps: Dependencies<E, J>;
-  /** The last append, which waits for those before it. */
-  #lastAppend: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = places(1);
 
   constructor(options: PersistedJobsOptions, dependencies: Dependencies<E, J>) {
     this.#defaultIndex = options.defaultIndex ?? 0;
@@ -46,9 +46,7 @@ export class PersistedJobs<E, J extends Job> implements Jobs<J> {
    * failed one is reused. Await it: that is the back-pressure on a fast producer. Expected errors: those of the store.
    */
   append(entry: E): Promise<number> {
-    const appended = this.#lastAppend.then(() => this.#appendNext(entry));
-    this.#lastAppend = appended.catch(() => undefined);
-    return appended;
+    return this.#inTurn(() => this.#appendNext(entry));
   }
 
   async head(): Promise<number> {

@@ -1,5 +1,5 @@
 import { readProtocolState } from '../committee/protocolState.js';
-import type { Request, Response } from './CertificateThread.js';
+import type { Answer, Question } from './certificateThread.js';
 import { digestOf, prepareCommittee, verifyCertificate } from './verifyCertificate.js';
 import type { PreparedCommittee } from './verifyCertificate.js';
 
@@ -8,14 +8,14 @@ const MAX_PREPARED_COMMITTEES = 3;
 
 /** The thread's side. Keeps the decoded keys of the committees used last. */
 export function serveCertificates(port: {
-  on(event: 'message', listener: (request: Request) => void): unknown;
-  postMessage(response: Response): void;
+  on(event: 'message', listener: (question: Question) => void): unknown;
+  postMessage(answer: Answer): void;
 }): void {
   const recent = new Map<string, PreparedCommittee>();
-  port.on('message', ([number, question]) => {
+  port.on('message', (question) => {
     if ('snapshot' in question) {
       const snapshot = Buffer.from(question.snapshot).toString();
-      port.postMessage([number, readProtocolState(snapshot, question.protocolStateId)]);
+      port.postMessage(readProtocolState(snapshot, question.protocolStateId));
       return;
     }
     const { certificate, committee } = question;
@@ -24,6 +24,6 @@ export function serveCertificates(port: {
     recent.delete(digest);
     recent.set(digest, prepared);
     for (const oldest of recent.keys()) if (recent.size > MAX_PREPARED_COMMITTEES) recent.delete(oldest);
-    port.postMessage([number, verifyCertificate(certificate, prepared)]);
+    port.postMessage(verifyCertificate(certificate, prepared));
   });
 }

@@ -1,5 +1,5 @@
 import type { Logger } from '../../observability/index.js';
-import { backoffMs, Pause, type Clock, type Random } from '../../runtime/index.js';
+import { backoffMs, Pause, places, type Clock, type Random } from '../../runtime/index.js';
 import { overlap, MAX_OPEN_RANGES } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange } from '../../storage/index.js';
 import {
@@ -31,7 +31,7 @@ export class LocalWorkSource implements WorkSource {
   readonly #notBeforeMs = new Map<number, number>();
   readonly #turns: SporkTurns;
   /** Changes run one after another. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = places(1);
   readonly #pause: Pause;
   /** Something changed while no caller waited. */
   #isChanged = false;
@@ -188,12 +188,6 @@ export class LocalWorkSource implements WorkSource {
     if (withPaused(ranges.plans(), id, isPaused).length > 0)
       await ranges.change({ plans: (now) => withPaused(now, id, isPaused) });
     this.notify();
-  }
-
-  #inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(action);
-    this.#turn = turn.catch(() => undefined);
-    return turn;
   }
 
   /** Until then, only after a change there may be a range to take: a retry pause ends, or nodes may serve more. */

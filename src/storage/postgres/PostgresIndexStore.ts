@@ -1,6 +1,6 @@
 import { ok as assert } from 'node:assert/strict';
 import type { FinalizedBlock } from '../../flow/index.js';
-import { Listeners } from '../../runtime/index.js';
+import { Listeners, places } from '../../runtime/index.js';
 import type { AccountIndex } from '../port/AccountIndex.js';
 import type { CheckedHeights, IndexStore, SharedStore } from '../port/IndexStore.js';
 import type { RangeChange } from '../port/RangeBook.js';
@@ -114,7 +114,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   /** Set while this process leads. */
   #leading: Leading | undefined;
   /** Rewinds and readings of what the database holds, one after the other. */
-  #turn: Promise<unknown> = Promise.resolve();
+  readonly #inTurn = places(1);
   /** The mark of the state that is known here. */
   #mark: StoreMark;
   #proven: BlockHead | undefined;
@@ -436,12 +436,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       );
     }
     this.#book = book;
-  }
-
-  #inTurn<T>(action: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(action, action);
-    this.#turn = turn.catch(() => undefined);
-    return turn;
   }
 
   book(): StoreBook | undefined {

@@ -3,7 +3,7 @@ import { FinalityProver, type NamedBlock } from '../../../src/finality/index.js'
 import type { FinalityProverDependencies } from '../../../src/finality/proven/FinalityProver.js';
 import { identifierBytes, type Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
-import { CertificateThread, type CertificatePort, type StoredHeader } from '../../../src/proof/index.js';
+import { certificateThread, type CertificatePort, type StoredHeader } from '../../../src/proof/index.js';
 import { DatabaseFault, StorageError } from '../../../src/storage/index.js';
 import type { CommitteeEvidence, HeightRange } from '../../../src/storage/index.js';
 import { certificatesHere, type Verdicts } from '../../support/certificates.js';
@@ -66,7 +66,7 @@ class Proving extends World {
       checkpoint,
       named = checkpoint === undefined ? [] : [{ kind: 'checkpoint', ...checkpoint }],
       isProving = true,
-      thread = new CertificateThread(() => certificatesHere(verdicts)),
+      thread = certificateThread(() => certificatesHere(verdicts)),
       names = ['a'],
       evidence = new MemoryIndexStore(),
       change = () => undefined,
@@ -564,7 +564,7 @@ it.each([
   ['at its first block', [42, 52], 0],
   ['at the end of an epoch', [385, 399], 1],
 ] as const)('says that it asks who signs, as long as that takes, %s', async (_when, heights, answered) => {
-  const real = new CertificateThread(() => certificatesHere(verdicts));
+  const real = certificateThread(() => certificatesHere(verdicts));
   let settle: () => void = () => undefined;
   const late = new Promise<{ ok: false; reason: string }>((resolve) => {
     settle = () => resolve({ ok: false, reason: 'late' });
@@ -615,7 +615,7 @@ it.each([
       },
     };
   };
-  const proving = await proved([42, 52], { names, thread: new CertificateThread(start) });
+  const proving = await proved([42, 52], { names, thread: certificateThread(start) });
   if (afterMs > 0) expect(proving.status.reason).toBe('the thread that verifies certificates ended');
   await proving.clock.advance(afterMs);
   expect(proving.status).toMatchObject({ provenHeight: 50, reason: undefined });

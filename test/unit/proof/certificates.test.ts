@@ -3,9 +3,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { signCertificate, signingKeyOf } from '../../../src/devnet/chain/signCertificate.js';
 import { toIdentifier } from '../../../src/flow/index.js';
-import { CertificateThread, provenFinal } from '../../../src/proof/index.js';
+import { certificateThread, provenFinal } from '../../../src/proof/index.js';
 import type { Certificate, Committee } from '../../../src/proof/index.js';
-import { MAX_WAITING_CERTIFICATES } from '../../../src/proof/certificates/CertificateThread.js';
 import { prepareCommittee, verifyCertificate } from '../../../src/proof/certificates/verifyCertificate.js';
 import { knownAnswers, recordedBlocks } from '../../support/proofData.js';
 
@@ -193,13 +192,13 @@ it('the rule of finality refuses an invalid certificate, one of another view, an
   }
 });
 
-it('the thread of certificates gives each question its answer, takes so many at once, rejects what waits when it ends or fails, and starts again', async () => {
-  const asked: number[] = [];
-  let answer: (response: readonly [number, object]) => void = () => undefined;
+it('the thread of certificates gives each question its answer, takes one at a time, rejects what waits when it ends or fails, and starts again', async () => {
+  const asked: object[] = [];
+  let answer: (verdict: object) => void = () => undefined;
   let end = (): void => undefined;
   let fail: (error: Error) => void = () => undefined;
-  const thread = new CertificateThread(() => ({
-    postMessage: ([number]) => asked.push(number),
+  const thread = certificateThread(() => ({
+    postMessage: (question) => asked.push(question),
     on: (event: string, listener: never) => {
       if (event === 'message') answer = listener;
       else if (event === 'exit') end = listener;
@@ -208,20 +207,22 @@ it('the thread of certificates gives each question its answer, takes so many at 
     terminate: () => undefined,
   }));
   const verify = () => thread.verify(knownCertificate, knownCommittee);
-  const [first, second] = [verify(), verify()];
-  await Promise.resolve();
-  answer([asked[1]!, { valid: false }]);
-  answer([asked[0]!, { valid: true }]);
-  expect(await Promise.all([first, second])).toEqual([{ valid: true }, { valid: false }]);
+  for (const valid of [true, false]) {
+    const verdict = verify();
+    await expect(verify()).rejects.toThrow('while another one is');
+    answer({ valid });
+    expect(await verdict).toEqual({ valid });
+  }
+  const late = answer;
   const waiting = verify();
   end();
   await expect(waiting).rejects.toThrow('ended');
-  const many = Array.from({ length: MAX_WAITING_CERTIFICATES }, verify);
-  await expect(verify()).rejects.toThrow('too many certificates wait');
+  const failing = verify();
+  late({ valid: true });
   fail(new Error('no memory'));
-  for (const each of many) await expect(each).rejects.toThrow('failed: no memory');
+  await expect(failing).rejects.toThrow('failed: no memory');
   const cut = verify();
   thread.close();
   await expect(cut).rejects.toThrow('closed');
-  expect(asked).toHaveLength(4 + many.length);
+  expect(asked).toHaveLength(5);
 });

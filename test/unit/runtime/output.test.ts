@@ -1,8 +1,8 @@
 import { PassThrough, Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { expect, it } from 'vitest';
-import { Output, outputError } from '../../../src/runtime/index.js';
-import { MAX_WAITING_BYTES } from '../../../src/runtime/output/Output.js';
+import { openOutput, outputError } from '../../../src/runtime/index.js';
+import { MAX_WAITING_BYTES } from '../../../src/runtime/output/openOutput.js';
 import { refusal, seededRandom, VirtualClock } from '../../support/index.js';
 import type { Sink } from '../../../src/runtime/output/openSink.js';
 
@@ -50,7 +50,7 @@ function outputOver() {
   const [behind, clock] = [new Behind(), new VirtualClock()];
   const refused: string[] = [];
   const onRefused = ({ code = '' }: NodeJS.ErrnoException): void => void refused.push(code);
-  const output = new Output('standard output', { sink: behind, clock, onRefused });
+  const output = openOutput('standard output', { sink: behind, clock, onRefused });
   return { behind, clock, output, refused };
 }
 
@@ -67,7 +67,7 @@ it('an output that never waits shows that nothing is taken after a second, befor
     expect(output.trouble()).toBeUndefined();
     await clock.advance(200);
     const reason = expect.stringContaining('nobody reads it') as string;
-    expect(output.trouble()).toMatchObject({ lostLines: 0, ageMs: 1_100, ...(!isLate && { reason }) });
+    expect(output.trouble()).toMatchObject({ lostLines: 0, ageSeconds: 1.1, ...(!isLate && { reason }) });
     behind.answer = Infinity;
     behind.come();
     await clock.advance(100);

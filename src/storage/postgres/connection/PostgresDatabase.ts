@@ -1,5 +1,5 @@
 import type { QueryResult, QueryResultRow } from 'pg';
-import { AbortError, childOf, doublingMs, OperatorError, sleep } from '../../../runtime/index.js';
+import { AbortError, childOf, doublingMs, OperatorError, places, sleep } from '../../../runtime/index.js';
 import type { Clock, Pause } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
@@ -61,8 +61,7 @@ export class PostgresDatabase implements Session {
   /** The callers that are retrying: the success of one, such as a read, does not mean that the others can succeed. */
   readonly #waiting = new Set<symbol>();
   #trouble: StorageError | undefined;
-  #aside = 0;
-  readonly #waitingAside: (() => void)[] = [];
+  readonly #aside = places(MAX_ASIDE);
   /** Those who wait end by themselves: that says nothing of the database. */
   #isEnding = false;
 
@@ -125,17 +124,7 @@ export class PostgresDatabase implements Session {
 
   /** Like `write`, in as many transactions at once as leave connections to others. */
   writeAside<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
-    return this.persist(async () => {
-      while (this.#aside >= MAX_ASIDE) await new Promise<void>((resolve) => this.#waitingAside.push(resolve));
-      this.#aside += 1;
-      try {
-        this.#closing.signal.throwIfAborted();
-        return await this.transaction(action);
-      } finally {
-        this.#aside -= 1;
-        this.#waitingAside.shift()?.();
-      }
-    });
+    return this.persist(() => this.#aside(() => this.transaction(action), this.#closing.signal));
   }
 
   /** Runs statements for other packages. Expected errors: `StorageError`. */
