@@ -22,7 +22,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
   let openCalls = 0;
   const refusalTo = (address: string | undefined): ApiError | undefined => {
     if (server.isClosing) return stopping();
-    if (openCalls >= MAX_CALLS && !accepted.makeRoomForCall())
+    if (openCalls >= MAX_CALLS && !accepted.makeRoom())
       return busy(`at most ${MAX_CALLS} calls may be in progress at once; retry`);
     return limiter.refusal(address);
   };

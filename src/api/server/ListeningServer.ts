@@ -9,7 +9,7 @@ import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { heldBytes, type HoldBytes } from '../limits/heldBytes.js';
 import { requestCounter, type ApiMetrics, type CountRequest } from '../limits/counters.js';
 import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
-import type { Connections, ConnectionsDependencies } from './Connections.js';
+import type { connections, ConnectionsDependencies } from './connections.js';
 
 /** For requests in progress when a server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2_000;
@@ -57,7 +57,10 @@ export type ServerName = keyof typeof flags;
  */
 export abstract class ListeningServer {
   /** Checked while it listens. */
-  abstract readonly accepted: Connections;
+  abstract readonly accepted: Pick<
+    ReturnType<typeof connections>,
+    'server' | 'start' | 'close' | 'setLimit' | 'destroyAll'
+  >;
   readonly guard: TokenGuard;
   readonly limiter: AddressLimiter;
   readonly hold: HoldBytes;
