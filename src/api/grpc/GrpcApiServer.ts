@@ -6,7 +6,7 @@ import type { ServerWritableStream, StatusObject } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep, type Clock } from '../../runtime/index.js';
-import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../feed/changeFeed.js';
 import { tlsOptions, type TlsIdentity } from '../guard/TokenGuard.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import { ListeningServer, type ServerDependencies, type ServerOptions } from '../server/ListeningServer.js';
