@@ -92,11 +92,6 @@ export class GrpcApiServer extends ListeningServer {
     for (const [path, { handler, type }] of calls) this.#grpc.register(path, handler, asItIs, asItIs, type);
   }
 
-  override close(): Promise<void> {
-    this.health.close();
-    return super.close();
-  }
-
   override async listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<void> {
     const { server } = this.accepted;
     await once(server.listen(at), 'listening');
@@ -104,6 +99,7 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   override async stop(): Promise<void> {
+    this.health.close();
     this.forwarding?.close();
     const closed = new Promise<void>((resolve) => this.accepted.server.close(() => resolve()));
     // Without waiting for the peers to hang up.

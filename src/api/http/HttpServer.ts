@@ -102,7 +102,7 @@ export class HttpServer extends ListeningServer {
       const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
       allowOrigins(app, () => this.#corsOrigins, methods);
     }
-    if (webSocket !== undefined) takeUpgrades(app, webSocket);
+    if (webSocket !== undefined) takeUpgrades(app, webSocket, this.accepted.responsesOn);
     app.after(() => {
       app.addHook('onRequest', async (request, reply) => {
         this.#count(request, reply);
@@ -244,7 +244,7 @@ export class HttpServer extends ListeningServer {
       url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { served: route },
       handler: (request, reply) => {
-        if (this.inProgress >= MAX_REQUESTS)
+        if (this.inProgress.size >= MAX_REQUESTS)
           throw busy(`at most ${MAX_REQUESTS} requests may be in progress at once; retry`);
         const serve = (): Promise<unknown> => this.#serve(route, request, reply);
         return this.run(kind === 'bulk' ? () => this.#bulk(serve) : serve);

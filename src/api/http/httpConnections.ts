@@ -38,14 +38,24 @@ export function httpConnections(options: ConnectionsOptions, dependencies: Conne
   // over, none is to come: it ends with the caller's side, as that of a balancer which only looks whether the port is open.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.on('secureConnection', (socket: Socket) => (socket.allowHalfOpen = true));
-  // Before anybody asks for its refusal.
-  server.prependListener('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
+  const responsesOn = (socket: Socket): readonly ServerResponse[] => [...(all.of(socket)?.underWay ?? [])];
+  const begun = ({ socket }: IncomingMessage, response: ServerResponse): void => {
     const connection = all.of(socket);
     if (connection !== undefined) response.once('close', all.begun(connection, response));
+  };
+  // Before anybody asks for its refusal.
+  server.prependListener('request', begun);
+  // Answers like Node.js, and knows of the response.
+  server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
+    begun(request, response);
+    response.writeHead(417).end();
   });
 
   return {
     ...all,
+
+    /** Those that are not over, oldest first. */
+    responsesOn,
 
     /** A stream or a WebSocket begins, with which the connection ends. Returns its refusal when too many last already. */
     hold: (socket: Socket): ApiError | undefined => {
@@ -62,13 +72,12 @@ export function httpConnections(options: ConnectionsOptions, dependencies: Conne
 
     /** The refusal of a request that has too many before it on its connection: more may have come behind it by now. */
     refusalOf: (socket: Socket, response: ServerResponse): ApiError | undefined => {
-      if ([...(all.of(socket)?.underWay ?? [])].indexOf(response) <= MAX_PIPELINED) return undefined;
+      if (responsesOn(socket).indexOf(response) <= MAX_PIPELINED) return undefined;
       const message = `at most ${MAX_PIPELINED} requests may wait on one connection; read the responses before you send more`;
       return new ApiError(429, 'rate_limited', message);
     },
 
     /** Whether a response on the connection has begun, and is not all sent. */
-    isAnswering: (socket: Socket): boolean =>
-      [...(all.of(socket)?.underWay ?? [])].some(({ headersSent }) => headersSent),
+    isAnswering: (socket: Socket): boolean => responsesOn(socket).some(({ headersSent }) => headersSent),
   };
 }

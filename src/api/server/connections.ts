@@ -78,6 +78,7 @@ export function connections<Request, C extends Connection<Request> = Connection<
   /** Without a request, longest first. */
   const resting = new Set<C>();
   let limit = maxConnections;
+  let requests = 0;
   /** When a connection was last cut for lack of room, while the port counts as full. */
   let fullAtMs: number | undefined;
   let timer: Timer | undefined;
@@ -145,6 +146,8 @@ export function connections<Request, C extends Connection<Request> = Connection<
     of,
     all: (): readonly C[] => [...byPeer.values()],
     limit: (): number => limit,
+    /** Under way on all connections. */
+    requests: (): number => requests,
 
     /** Connections beyond the limit are cut as far as they have no request. */
     setLimit: (wanted: number): void => {
@@ -176,9 +179,10 @@ export function connections<Request, C extends Connection<Request> = Connection<
     begun: (connection: C, request: Request): (() => void) => {
       const { peer, underWay } = connection;
       underWay.add(request);
+      requests += 1;
       resting.delete(connection);
       return () => {
-        underWay.delete(request);
+        if (underWay.delete(request)) requests -= 1;
         if (underWay.size === 0 && byPeer.get(peer) === connection) resting.add(connection);
       };
     },
