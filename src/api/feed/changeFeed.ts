@@ -2,7 +2,7 @@ import type { ReaderMetrics } from '../../observability/index.js';
 import { every, sleep, type Clock } from '../../runtime/index.js';
 import type { BlockHead, IndexReader } from '../../storage/index.js';
 import { places } from '../limits/places.js';
-import { ApiError, busy, holeAt, rewound, stopping } from '../view/ApiError.js';
+import { ApiError, busy, heightOutside, rewound, stopping } from '../view/ApiError.js';
 import { IndexView } from '../view/IndexView.js';
 import { isProven, provenOnly, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
@@ -150,7 +150,7 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
       const range = rangeOf(until);
       const covering = rangeWith(at.next, range);
       // Otherwise the height above the hole would look like the next one.
-      if (at.rewind === undefined && covering === undefined) throw holeAt(at.next, range);
+      if (at.rewind === undefined && covering === undefined) throw heightOutside(at.next, range);
       const { blocks, event } = await read(at, Math.min(to, covering?.to ?? at.next));
       await assertContinued(at.last, blocks);
       if (known !== rewinds || !isHere()) return false;
