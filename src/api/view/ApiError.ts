@@ -71,8 +71,6 @@ export class ApiError extends Error {
   readonly range: IndexedRange | undefined;
   /** The requested height, if any. */
   readonly height: number | undefined;
-  /** The indexed ranges; of very many, those next to the height. */
-  readonly coverage: readonly HeightRange[];
   /** When the same request may succeed, where that is known. */
   readonly retryAfterSeconds: number | undefined;
 
@@ -88,15 +86,14 @@ export class ApiError extends Error {
     this.reason = reason;
     this.range = range;
     this.height = height;
-    this.coverage = range === undefined ? [] : reportedRanges(range, height);
   }
 
   body(): ApiErrorBody {
-    const { code, message, reason, range } = this;
+    const { code, height, message, reason, range } = this;
     if (range === undefined) return { code, message, reason };
     const { firstIndexed, head } = range;
-    const latestIndexed = lastReadable(range);
-    return { code, message, reason, firstIndexed, latestIndexed, head, coverage: this.coverage };
+    const [latestIndexed, coverage] = [lastReadable(range), reportedRanges(range, height)];
+    return { code, message, reason, firstIndexed, latestIndexed, head, coverage };
   }
 }
 
