@@ -3,7 +3,7 @@ export { GrpcApiServer, hasSoundHttp2 } from './grpc/GrpcApiServer.js';
 export { MAX_FORWARDED_STREAMS } from './grpc/grpcForwarding.js';
 export { metricsServer } from './http/metricsServer.js';
 export type { HttpServer } from './http/HttpServer.js';
-export { ChangeFeed } from './feed/ChangeFeed.js';
+export { changeFeed } from './feed/changeFeed.js';
 export type { ApiSecrets, TlsIdentity } from './guard/TokenGuard.js';
 export { digestOf } from './guard/TokenGuard.js';
 export { ApiError, indexerSilent } from './view/ApiError.js';

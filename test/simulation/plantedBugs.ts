@@ -389,17 +389,17 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'api/changeFeed.test.ts: a follower leaves the newest heights that it read in memory, and no more',
     ],
   },
-  'api/feed/ChangeFeed.ts': {
+  'api/feed/changeFeed.ts': {
     'a follower ahead of a rewind is not told': [
-      '[-rewinds !== this.#rewinds || -]at.rewind !== undefined',
+      '[-known !== rewinds || -]at.rewind !== undefined',
       'api/changeFeed.test.ts: ends the stream of whoever has a block that is gone, at once, and of nobody else',
     ],
     'a follower gets blocks of two chains in one stream': [
-      '[-      await this.#assertContinued(at.last, blocks);\n-]',
+      '[-      await assertContinued(at.last, blocks);\n-]',
       'api/changeFeed.test.ts: is noticed by the next block before anybody tells of it',
     ],
-    'not given back: the look for late followers, when none is left': [
-      '[-    this.#timer?.cancel();\n-]',
+    'not given back: the look whether a follower is late': [
+      '[-      timer.cancel();\n-]',
       'api/changeFeed.test.ts: a follower leaves nothing behind, in whichever way it goes',
     ],
   },

@@ -1,5 +1,5 @@
 import { apiServer, coverageOf, digestOf, metricsServer, workOfStore } from '../../src/api/index.js';
-import type { ApiSecrets, ChangeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
+import type { ApiSecrets, changeFeed, IndexedRange, StatusDocument } from '../../src/api/index.js';
 import type { ApiServerDependencies, ApiServerOptions } from '../../src/api/rest/apiServer.js';
 import { createMetrics, createReaderMetrics, mergedPage } from '../../src/observability/index.js';
 import type { ReaderMetrics } from '../../src/observability/index.js';
@@ -135,7 +135,7 @@ type Parts = Partial<ApiServerOptions & Pick<ApiServerDependencies, 'work'>> & {
 
 /** The API server over a store in memory that holds a chain, until the end of the test. */
 export class ServedChain extends IndexedChain {
-  readonly feed: ChangeFeed;
+  readonly feed: ReturnType<typeof changeFeed>;
   readonly logger: RecordingLogger;
   readonly metrics: ReaderMetrics;
   port = 0;

@@ -1,7 +1,7 @@
 import type { Identifier } from '../../flow/index.js';
 import type { StoredBlock, WholeBlock } from '../../storage/index.js';
 import { heightOutside, nothingIndexed } from '../view/ApiError.js';
-import { awaitsProof, rangeWith } from '../view/indexedRange.js';
+import { awaitsProof } from '../view/indexedRange.js';
 import type { IndexView } from '../view/IndexView.js';
 
 /** The interface by which a follower reads the feed: the `kind` of the feed's metrics. */
@@ -44,9 +44,9 @@ export interface Cursor {
   /** The next height to send. */
   readonly next: number;
   /** Sent before the next height. */
-  readonly rewind: RewindEvent | undefined;
+  readonly rewind?: RewindEvent | undefined;
   /** The block below `next`, where the follower is known to have it. */
-  readonly last: GivenBlock | undefined;
+  readonly last?: GivenBlock | undefined;
 }
 
 export interface Following {
@@ -108,15 +108,14 @@ export async function cursorAt(point: StartPoint, view: IndexView, { waits = fal
   const { awaitsProof: unread = [], firstIndexed: first, latestIndexed: latest, head } = view.range;
   if (first === null || latest === null) throw nothingIndexed(view.range);
   // While nothing is known to be proven, as right after a start: behind all that may be soon.
-  if (point === 'next') return plain(((latest < first ? unread.at(-1)?.to : undefined) ?? latest) + 1);
-  if (point === 'sealed') return plain(view.head('sealed'));
-  if ('blockId' in point) return plain((await view.block(point.blockId)).block.height);
+  if (point === 'next') return { next: ((latest < first ? unread.at(-1)?.to : undefined) ?? latest) + 1 };
+  if (point === 'sealed') return { next: view.head('sealed') };
+  if ('blockId' in point) return { next: (await view.block(point.blockId)).block.height };
   if ('lastSeen' in point) return after(point.lastSeen, view, { latest, waits });
   const { height } = point;
-  if (height > Math.max(latest, head ?? 0) + 1) throw heightOutside(height, view.range);
-  if (height <= latest && !waits && rangeWith(height, view.range) === undefined)
-    throw heightOutside(height, view.range);
-  return plain(height);
+  const isMissing = height <= latest && !waits && !view.covers(height);
+  if (isMissing || height > Math.max(latest, head ?? 0) + 1) throw heightOutside(height, view.range);
+  return { next: height };
 }
 
 /** After the last block that a follower has, if it is the indexed one; otherwise with a rewind. */
@@ -126,23 +125,19 @@ async function after(
   { latest, waits }: { readonly latest: number; readonly waits: boolean },
 ): Promise<Cursor> {
   const next = height + 1;
-  if (height > latest) {
-    // Still there, but not proven yet: whether it is the same block shows when the one above can be read.
-    if (awaitsProof(height, view.range)) return { ...plain(next), last: blockId && { height, id: blockId } };
-    return rewound(latest, view);
-  }
-  if (rangeWith(height, view.range) === undefined) {
-    const isMissing = next <= latest && rangeWith(next, view.range) === undefined;
+  const last = blockId && { height, id: blockId };
+  // Still there, but not proven yet: whether it is the same block shows when the one above can be read.
+  if (height > latest) return awaitsProof(height, view.range) ? { next, last } : rewound(latest, view);
+  if (!view.covers(height)) {
     // A missing height would be skipped silently.
-    if (isMissing && !waits) throw heightOutside(next, view.range);
+    if (next <= latest && !view.covers(next) && !waits) throw heightOutside(next, view.range);
     const known = blockId && (await blockIdAt(height, view));
-    return known === undefined || known === blockId ? plain(next) : rewound(height, view);
+    return known === blockId || known === undefined ? { next } : rewound(height, view);
   }
-  if (blockId === undefined) return plain(next);
+  if (blockId === undefined) return { next };
   const { block } = await view.block(height);
-  if (block.id === blockId) return { ...plain(next), last: { height, id: blockId } };
   // The discarded blocks are gone: the follower compares the block below with its own, and continues from there.
-  return rewound(height - 1, view);
+  return block.id === blockId ? { next, last } : rewound(height - 1, view);
 }
 
 async function rewound(height: number, view: IndexView): Promise<Cursor> {
@@ -153,11 +148,7 @@ async function rewound(height: number, view: IndexView): Promise<Cursor> {
 
 /** The block below the first one of a range is known as its parent; there is none below height 0. */
 async function blockIdAt(height: number, view: IndexView): Promise<Identifier | undefined> {
-  if (rangeWith(height, view.range) !== undefined) return (await view.block(height)).block.id;
-  if (height < 0 || rangeWith(height + 1, view.range) === undefined) return undefined;
+  if (view.covers(height)) return (await view.block(height)).block.id;
+  if (height < 0 || !view.covers(height + 1)) return undefined;
   return (await view.block(height + 1)).block.parentId;
-}
-
-function plain(next: number): Cursor {
-  return { next, rewind: undefined, last: undefined };
 }

@@ -79,7 +79,10 @@ const TIP_HEIGHTS = 64;
 /** The average size of a block with its bodies, which decides how many are read at once. */
 const BLOCK_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: EVENT_BYTES };
 
-/** Reads blocks with their bodies, several at once, through a cache. */
+/**
+ * Reads blocks of consecutive indexed heights with their bodies, several at once, through a cache: from the first of them on as
+ * many as one event takes, at least one. Expected errors: `StorageError`; ApiError (rewound).
+ */
 export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>) {
   const blockBytes = new RunningAverage(BLOCK_BYTES);
   const blocks = recentHeights({ max: RECENT_BYTES, sizeOf: bytesOf }, reader, async (height) => {
@@ -92,22 +95,17 @@ export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>
     const expected = Math.floor(EVENT_BYTES / (blockBytes.value ?? EVENT_BYTES));
     return Math.min(to, from + Math.max(1, Math.min(expected, EVENT_HEIGHTS)) - 1);
   };
-  return {
-    /**
-     * Blocks of consecutive indexed heights, from the first of them on: as many as one event takes, at least one. Expected
-     * errors: `StorageError`; ApiError (rewound).
-     */
-    read: async (from: number, to: number): Promise<readonly WholeBlock[]> => {
-      const length = lastOf(from, to) - from + 1;
-      const found = await Promise.all(Array.from({ length }, (_, index) => blocks.get(from + index)));
-      let bytes = 0;
-      const tooMany = found.findIndex((block) => (bytes += bytesOf(block)) > EVENT_BYTES);
-      const fitting = tooMany === -1 ? found : found.slice(0, Math.max(1, tooMany));
-      for (const { block } of fitting) if (block.height <= to - TIP_HEIGHTS) blocks.forget(block.height);
-      return fitting;
-    },
-    /** Reads ahead what the next `read` will ask for. */
-    prepare: (from: number, to: number): void => blocks.prepare(from, lastOf(from, to)),
+  return async (from: number, to: number): Promise<readonly WholeBlock[]> => {
+    const length = lastOf(from, to) - from + 1;
+    const found = await Promise.all(Array.from({ length }, (_, index) => blocks.get(from + index)));
+    let bytes = 0;
+    const tooMany = found.findIndex((block) => (bytes += bytesOf(block)) > EVENT_BYTES);
+    const fitting = tooMany === -1 ? found : found.slice(0, Math.max(1, tooMany));
+    for (const { block } of fitting) if (block.height <= to - TIP_HEIGHTS) blocks.forget(block.height);
+    // The next ones, while these are sent.
+    const next = from + fitting.length;
+    blocks.prepare(next, lastOf(next, to));
+    return fitting;
   };
 }
 

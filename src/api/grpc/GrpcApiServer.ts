@@ -6,7 +6,7 @@ import type { ServerWritableStream, StatusObject } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep, type Clock } from '../../runtime/index.js';
-import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../feed/changeFeed.js';
 import { tlsOptions, type TlsIdentity } from '../guard/TokenGuard.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import { ListeningServer, type ServerDependencies, type ServerOptions } from '../server/ListeningServer.js';
@@ -16,7 +16,7 @@ import type { StatusSource } from '../view/statusDocument.js';
 import type { DuplexCall } from './calls/calls.js';
 import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES, type GrpcForwarding } from './grpcForwarding.js';
 import { admission, MAX_REQUEST_BYTES } from './admission.js';
-import { GrpcConnections } from './GrpcConnections.js';
+import { grpcConnections } from './grpcConnections.js';
 import { healthService } from './health.js';
 import { refusalOf } from './refusals.js';
 import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
@@ -54,7 +54,7 @@ export interface GrpcApiServerDependencies extends ServerDependencies {
  * It serves from the first second on, even while nothing is indexed.
  */
 export class GrpcApiServer extends ListeningServer {
-  override readonly accepted: GrpcConnections;
+  override readonly accepted: ReturnType<typeof grpcConnections>;
   readonly #clock: Clock;
   readonly #fail: (error: unknown) => void;
   readonly #grpc: Server;
@@ -69,7 +69,7 @@ export class GrpcApiServer extends ListeningServer {
     this.#clock = clock;
     this.#fail = fail;
     const server = tcpListener(secrets?.tls);
-    this.accepted = new GrpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
+    this.accepted = grpcConnections({ server, name: 'grpc', maxConnections }, dependencies);
     this.health = healthService(INDEX_SERVICES, dependencies.health);
     this.forwarding = forwarder && grpcForwarding(this, { forwarder, clock, metrics });
     const calls = servedCalls(options, dependencies, this);
@@ -92,11 +92,6 @@ export class GrpcApiServer extends ListeningServer {
     for (const [path, { handler, type }] of calls) this.#grpc.register(path, handler, asItIs, asItIs, type);
   }
 
-  override close(): Promise<void> {
-    this.health.close();
-    return super.close();
-  }
-
   override async listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<void> {
     const { server } = this.accepted;
     await once(server.listen(at), 'listening');
@@ -104,6 +99,7 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   override async stop(): Promise<void> {
+    this.health.close();
     this.forwarding?.close();
     const closed = new Promise<void>((resolve) => this.accepted.server.close(() => resolve()));
     // Without waiting for the peers to hang up.
@@ -115,7 +111,8 @@ export class GrpcApiServer extends ListeningServer {
   }
 
   override async cut(): Promise<void> {
-    for (const { calls } of this.accepted.all()) for (const { refuse } of [...calls]) refuse?.(stopping());
+    for (const { underWay } of this.accepted.all())
+      for (const { refuse } of [...underWay]) refuse?.(stopping());
     // Let the final statuses leave first.
     await sleep(this.#clock, 0);
   }

@@ -19,10 +19,9 @@ const AUTHORIZATION = 'authorization';
  */
 export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInterceptor {
   const { accepted, countRequest, limiter, guard } = server;
-  let openCalls = 0;
   const refusalTo = (address: string | undefined): ApiError | undefined => {
     if (server.isClosing) return stopping();
-    if (openCalls >= MAX_CALLS && !accepted.makeRoomForCall())
+    if (accepted.requests() >= MAX_CALLS && !accepted.makeRoom())
       return busy(`at most ${MAX_CALLS} calls may be in progress at once; retry`);
     return limiter.refusal(address);
   };
@@ -44,7 +43,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
           refuse(refusal);
           return;
         }
-        let end = (): void => undefined;
+        let isOver = (): void => undefined;
         next({
           // A call that was cancelled before this gets neither callback.
           onReceiveMetadata: (metadata, proceed) => {
@@ -53,15 +52,10 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
               refuse(unauthorized);
               return;
             }
-            const isOver = accepted.begin(peer, metadata, {
+            isOver = accepted.begin(peer, metadata, {
               refuse: isLasting ? undefined : refuse,
               extraBytes: isForwarded ? MAX_FORWARDED_REQUEST_BYTES : 0,
             });
-            openCalls += 1;
-            end = () => {
-              openCalls -= 1;
-              isOver();
-            };
             proceed(metadata);
           },
           onReceiveMessage: (message, proceed) => {
@@ -73,7 +67,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
           // Called at the end of every call, successful ones included.
           onCancel: () => {
             over('CANCELLED');
-            end();
+            isOver();
           },
         });
       },

@@ -2,7 +2,7 @@ import { Metadata, status, type sendUnaryData, type StatusObject } from '@grpc/g
 import type { ServerUnaryCall, ServerWritableStream } from '@grpc/grpc-js';
 import type { Forwarder, ForwarderSink, ForwardOutcome, StreamCall } from '../../access/index.js';
 import { AbortError, childOf, isAbort, unlessAborted, type Clock } from '../../runtime/index.js';
-import { SEND_LIMIT_MS } from '../feed/ChangeFeed.js';
+import { SEND_LIMIT_MS } from '../feed/changeFeed.js';
 import { whenTaken } from '../feed/following.js';
 import { forwardCounter, type ForwardedOutcome, type ForwardMetrics } from '../limits/counters.js';
 import { circleRefusal, OF_ONE_CONNECTION, PROGRAM } from '../limits/hops.js';

@@ -1,4 +1,3 @@
-import { lastReadable } from '../view/indexedRange.js';
 import { Metadata, status, type StatusObject } from '@grpc/grpc-js';
 import type { ApiError, ApiErrorReason } from '../view/ApiError.js';
 
@@ -27,14 +26,10 @@ const codesOfReasons: Partial<Readonly<Record<ApiErrorReason, status>>> = {
  * `coverage` (the indexed ranges, such as `10-20,30-40`).
  */
 export function refusalOf(error: ApiError): StatusObject {
-  const { coverage, reason, message, range } = error;
+  const { coverage = [], firstIndexed, head, latestIndexed, message, reason } = error.body();
   const metadata = new Metadata();
   metadata.set('reason', reason);
-  const edges = {
-    'first-indexed': range?.firstIndexed,
-    'latest-indexed': range && lastReadable(range),
-    head: range?.head,
-  };
+  const edges = { 'first-indexed': firstIndexed, 'latest-indexed': latestIndexed, head };
   for (const [key, height] of Object.entries(edges)) {
     if (typeof height === 'number') metadata.set(key, String(height));
   }

@@ -9,7 +9,7 @@ import { ApiError, busy, isElsewhere, stopping } from '../view/ApiError.js';
 import type { Query } from '../view/queryParameters.js';
 import { allowOrigins, isAllowedOrigin } from './cors.js';
 import type { RestForwarding } from './restForwarding.js';
-import { HttpConnections } from './HttpConnections.js';
+import { httpConnections } from './httpConnections.js';
 import { refusalOf, refuseClient, refusedByRouter } from './refusals.js';
 import { beginStream, responseWriter } from './responses.js';
 import { closeCodes, costOf, JSON_TYPE, type HttpRoute, type WebSocketRoute } from './types.js';
@@ -69,7 +69,7 @@ interface HttpRoutes {
  * take, and error bodies in Flow's form.
  */
 export class HttpServer extends ListeningServer {
-  override readonly accepted: HttpConnections;
+  override readonly accepted: ReturnType<typeof httpConnections>;
   readonly #served: HttpRoutes;
   readonly #app: FastifyInstance;
   readonly #write = responseWriter(this.hold);
@@ -89,7 +89,7 @@ export class HttpServer extends ListeningServer {
     this.#corsOrigins = options.corsOrigins ?? [];
     const app = this.#fastify(options);
     this.#app = app;
-    this.accepted = new HttpConnections({ ...options, server: app.server, name }, dependencies);
+    this.accepted = httpConnections({ ...options, server: app.server, name }, dependencies);
     // Also for the route that the plugin adds.
     app.setErrorHandler((error, request, reply) => {
       // No node knows `finality=proven`.
@@ -102,7 +102,7 @@ export class HttpServer extends ListeningServer {
       const methods = forwarding === undefined ? ['GET', 'HEAD'] : ['GET', 'HEAD', 'POST'];
       allowOrigins(app, () => this.#corsOrigins, methods);
     }
-    if (webSocket !== undefined) takeUpgrades(app, webSocket);
+    if (webSocket !== undefined) takeUpgrades(app, webSocket, this.accepted.responsesOn);
     app.after(() => {
       app.addHook('onRequest', async (request, reply) => {
         this.#count(request, reply);
@@ -244,7 +244,7 @@ export class HttpServer extends ListeningServer {
       url: path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: { served: route },
       handler: (request, reply) => {
-        if (this.inProgress >= MAX_REQUESTS)
+        if (this.inProgress.size >= MAX_REQUESTS)
           throw busy(`at most ${MAX_REQUESTS} requests may be in progress at once; retry`);
         const serve = (): Promise<unknown> => this.#serve(route, request, reply);
         return this.run(kind === 'bulk' ? () => this.#bulk(serve) : serve);

@@ -1,5 +1,5 @@
 import { Server, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { Duplex } from 'node:stream';
+import type { Socket } from 'node:net';
 import { Server as TlsServer } from 'node:tls';
 import websocket from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
@@ -12,22 +12,16 @@ const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings
  * Takes WebSocket upgrades at one path. Any other upgrade request, such as that of Java's HTTP client for HTTP/2, is
  * served as a plain request: once there is a listener for upgrades, Node.js serves them nowhere else.
  */
-export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void {
+export function takeUpgrades(
+  app: FastifyInstance,
+  route: WebSocketRoute,
+  responsesOn: (socket: Socket) => readonly ServerResponse[],
+): void {
   // Never listens: the plugin sees only the upgrades passed on to it.
   const upgrades = new Server();
-  const latest = new WeakMap<Duplex, ServerResponse>();
-  const note = (request: IncomingMessage, response: ServerResponse): void => {
-    latest.set(request.socket, response);
-  };
-  app.server.on('request', note);
-  // Answers like Node.js, and records the response.
-  app.server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    note(request, response);
-    response.writeHead(417).end();
-  });
-  app.server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-    const before = latest.get(socket);
-    if (before?.closed === false) {
+  app.server.on('upgrade', (request: IncomingMessage, socket: Socket, head: Buffer) => {
+    const before = responsesOn(socket).at(-1);
+    if (before !== undefined) {
       // Node.js no longer manages the connection, nor listens for its errors, so end it here.
       socket.on('error', () => socket.destroy());
       before.once('close', () => socket.end(() => socket.destroy()));
@@ -52,7 +46,7 @@ export function takeUpgrades(app: FastifyInstance, route: WebSocketRoute): void 
 }
 
 /** Hands the connection to the server again, with the request minus its upgrade. */
-function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: Socket, head: Buffer): void {
   const { method = 'GET', url = '/', httpVersion, rawHeaders } = request;
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {

@@ -19,7 +19,7 @@ import {
 import { proofDocument, proofSchema } from '../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import type { LookupKind } from '../documents/lookupDocument.js';
-import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../feed/changeFeed.js';
 import { anAddress, finality, heightErrors, idErrors, inPath, inQuery, type Route } from '../openapi.js';
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';

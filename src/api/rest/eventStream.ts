@@ -1,7 +1,7 @@
 import { parseIdentifier, timeOfBlock } from '../../flow/index.js';
 import { every, quoted, type Clock } from '../../runtime/index.js';
 import { countCollections, countedCollections } from '../documents/lookupDocument.js';
-import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../feed/changeFeed.js';
 import { whenTaken, type FeedEvent, type HeightEvent, type StartPoint } from '../feed/following.js';
 import type { HttpRequest, StreamingResponse } from '../http/types.js';
 import { rfc3339 } from '../json.js';

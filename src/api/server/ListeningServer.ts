@@ -9,7 +9,7 @@ import { AddressLimiter } from '../limits/AddressLimiter.js';
 import { heldBytes, type HoldBytes } from '../limits/heldBytes.js';
 import { requestCounter, type ApiMetrics, type CountRequest } from '../limits/counters.js';
 import { ApiError, outOfFiles, storageRefusal } from '../view/ApiError.js';
-import type { Connections, ConnectionsDependencies } from './Connections.js';
+import type { connections, ConnectionsDependencies } from './connections.js';
 
 /** For requests in progress when a server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2_000;
@@ -57,16 +57,19 @@ export type ServerName = keyof typeof flags;
  */
 export abstract class ListeningServer {
   /** Checked while it listens. */
-  abstract readonly accepted: Connections;
+  abstract readonly accepted: Pick<
+    ReturnType<typeof connections>,
+    'server' | 'start' | 'close' | 'setLimit' | 'destroyAll'
+  >;
   readonly guard: TokenGuard;
   readonly limiter: AddressLimiter;
   readonly hold: HoldBytes;
   readonly countRequest: CountRequest;
+  /** Handlers, even if their callers have hung up. */
+  readonly inProgress = new Set<Promise<unknown>>();
   readonly #name: ServerName;
   readonly #options: ServerOptions;
   readonly #dependencies: ServerDependencies;
-  #inProgress = 0;
-  #onIdle: (() => void) | undefined;
   /** The last failed read, so that repeated requests do not fill the log. */
   #failed = { message: '', atMs: -Infinity };
   #closing: Promise<void> | undefined;
@@ -88,11 +91,6 @@ export abstract class ListeningServer {
   abstract stop(): Promise<void>;
   /** Ends what is left after the grace period, before its connections are cut. Must not throw. */
   abstract cut(): void | Promise<void>;
-
-  /** Handlers in progress, even if their callers have hung up. */
-  get inProgress(): number {
-    return this.#inProgress;
-  }
 
   get isClosing(): boolean {
     return this.#closing !== undefined;
@@ -139,13 +137,9 @@ export abstract class ListeningServer {
 
   /** Runs a handler, which `close` waits for. */
   async run<T>(handler: () => Promise<T>): Promise<T> {
-    this.#inProgress += 1;
-    try {
-      return await handler();
-    } finally {
-      this.#inProgress -= 1;
-      if (this.#inProgress === 0) this.#onIdle?.();
-    }
+    const handled = handler();
+    this.inProgress.add(handled);
+    return handled.finally(() => this.inProgress.delete(handled));
   }
 
   /** The refusal for an error that a handler threw. */
@@ -178,9 +172,7 @@ export abstract class ListeningServer {
   async #close(): Promise<void> {
     this.accepted.close();
     const stopped = this.stop();
-    const idle = stopped.then(async () => {
-      if (this.#inProgress > 0) await new Promise<void>((resolve) => (this.#onIdle = resolve));
-    });
+    const idle = stopped.then(() => Promise.allSettled(this.inProgress));
     try {
       if ((await within(this.#dependencies.clock, CLOSE_GRACE_MS, idle)) !== 'late') return;
       await this.cut();

@@ -71,8 +71,6 @@ export class ApiError extends Error {
   readonly range: IndexedRange | undefined;
   /** The requested height, if any. */
   readonly height: number | undefined;
-  /** The indexed ranges; of very many, those next to the height. */
-  readonly coverage: readonly HeightRange[];
   /** When the same request may succeed, where that is known. */
   readonly retryAfterSeconds: number | undefined;
 
@@ -88,15 +86,14 @@ export class ApiError extends Error {
     this.reason = reason;
     this.range = range;
     this.height = height;
-    this.coverage = range === undefined ? [] : reportedRanges(range, height);
   }
 
   body(): ApiErrorBody {
-    const { code, message, reason, range } = this;
+    const { code, height, message, reason, range } = this;
     if (range === undefined) return { code, message, reason };
     const { firstIndexed, head } = range;
-    const latestIndexed = lastReadable(range);
-    return { code, message, reason, firstIndexed, latestIndexed, head, coverage: this.coverage };
+    const [latestIndexed, coverage] = [lastReadable(range), reportedRanges(range, height)];
+    return { code, message, reason, firstIndexed, latestIndexed, head, coverage };
   }
 }
 
@@ -128,24 +125,15 @@ export function isElsewhere(error: unknown): error is ApiError {
 /** A height that cannot be read; the reason says where it lies. */
 export function heightOutside(height: number, range: IndexedRange): ApiError {
   if (isHealing(height, range)) return healing(`height ${height} was damaged and is fetched again; retry`);
-  if (range.firstIndexed !== null && height < range.firstIndexed) {
-    const first = coverageOf(range)[0]?.from ?? range.firstIndexed;
-    if (height > first) return holeAt(height, range);
-    const message = `height ${height} is below the first indexed height ${first}`;
-    return new ApiError(404, 'below_first_indexed', message, { range, height });
-  }
-  const message = `height ${height} is not yet indexed (${extent(range)})`;
-  return new ApiError(404, 'not_yet_indexed', message, { range, height });
-}
-
-/** A height that is missing between indexed ones. */
-export function holeAt(height: number, range: IndexedRange): ApiError {
-  if (isHealing(height, range)) return healing(`height ${height} was damaged and is fetched again; retry`);
-  const below = coverageOf(range).findLast(({ to }) => to < height);
-  const above = coverageOf(range).find(({ from }) => from > height);
-  const hole = `heights ${below === undefined ? '' : below.to + 1}..${above === undefined ? '' : above.from - 1}`;
-  const message = `height ${height} is not indexed: it is in a hole, ${hole}`;
-  return new ApiError(404, 'hole', message, { range, height });
+  const refuse = (reason: ApiErrorReason, message: string): ApiError =>
+    new ApiError(404, reason, `height ${height} is ${message}`, { range, height });
+  if (range.firstIndexed === null || height >= range.firstIndexed)
+    return refuse('not_yet_indexed', `not yet indexed (${extent(range)})`);
+  const coverage = coverageOf(range);
+  const below = coverage.findLast(({ to }) => to < height);
+  const above = coverage.find(({ from }) => from > height)?.from ?? range.firstIndexed;
+  if (below === undefined) return refuse('below_first_indexed', `below the first indexed height ${above}`);
+  return refuse('hole', `not indexed: it is in a hole, heights ${below.to + 1}..${above - 1}`);
 }
 
 export function isHealing(height: number, range: IndexedRange): boolean {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { WebSocket } from 'ws';
 import { every, quoted, shortened, type Clock } from '../../runtime/index.js';
-import type { ChangeFeed } from '../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../feed/changeFeed.js';
 import type { RestNode } from '../http/restForwarding.js';
 import { closeCodes, type WebSocketRoute } from '../http/types.js';
 import { forwardCounter } from '../limits/counters.js';

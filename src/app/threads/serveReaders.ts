@@ -1,5 +1,5 @@
 import { Forwarder, type NodeMetadata } from '../../access/index.js';
-import { apiServer, ChangeFeed, GrpcApiServer } from '../../api/index.js';
+import { apiServer, changeFeed, GrpcApiServer } from '../../api/index.js';
 import { createReaderMetrics, errorFields, type Logger, type LogLevel } from '../../observability/index.js';
 import { EndGate, OperatorError, programVersion, userAgent, type Clock } from '../../runtime/index.js';
 import { loadPostgres, openLevelReplica } from '../../storage/index.js';
@@ -81,7 +81,7 @@ export function serveReaders(
     const metadataFor = (node: string): NodeMetadata => settings.nodeMetadata?.get(node) ?? {};
     const { forward, forwardRest, grpcPort, host } = config.api;
     const restName = forwardRest === undefined ? '' : restNode(forwardRest).name;
-    const feed = new ChangeFeed({ reader: replica, status: link, clock, metrics });
+    const feed = changeFeed({ reader: replica, status: link, clock, metrics });
     const api = apiServer(
       { ...config.api, ...settings, forwardSockets, chainId, version: programVersion },
       {

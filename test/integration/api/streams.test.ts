@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { ChangeFeed } from '../../../src/api/index.js';
+import type { changeFeed } from '../../../src/api/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import { branchAbove, chainOf, EventReader, idOf, refusalOf, ServedChain } from '../../support/index.js';
 import { servedOverGrpc, transactionWith, until, WsClient, type Message } from '../../support/index.js';
@@ -38,7 +38,7 @@ interface Reader {
 
 interface Served {
   readonly index: IndexedChain;
-  readonly feed: ChangeFeed;
+  readonly feed: ReturnType<typeof changeFeed>;
   readonly follow: (start: Start) => Promise<Reader>;
   readonly stop: () => Promise<void>;
 }

@@ -2,11 +2,12 @@ import { identifierBytes, timeOfBlock, varintLength, WireWriter, writeVarint } f
 import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { IndexReader } from '../../../storage/index.js';
-import type { ChangeFeed } from '../../feed/ChangeFeed.js';
+import type { ChangeFeed } from '../../feed/changeFeed.js';
 import { heightEventOf } from '../../feed/following.js';
 import type {
   Cursor,
   FeedEvent,
+  FeedSink,
   Following,
   HeightEvent,
   ProvenBlock,
@@ -25,39 +26,29 @@ const LAST_SEEN = 2;
 const WAIT = 3;
 
 /** What a stream of the change feed sends. */
-interface FeedStream extends Pick<Following, 'kind' | 'until' | 'waits'> {
+interface FeedStream<E> extends Pick<Following, 'kind' | 'until' | 'waits' | 'to'> {
   readonly start: StartPoint;
-  readonly encode: (event: FeedEvent) => Buffer;
+  readonly encode: (event: E) => Buffer;
   /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
   readonly check?: ((from: Cursor) => Promise<void>) | undefined;
 }
 
-/** A call that follows the change feed, one message per event. */
-function feedStream(feed: ChangeFeed, parse: (request: RequestFields) => FeedStream): StreamCall {
-  return async (request, sink) => {
-    const { check, kind, until, waits = false, start, encode } = parse(request);
-    const from = await streamStart(feed, start, { until, waits });
-    await check?.(from);
-    return feed.follow(
-      { kind, from, until, waits },
-      { send: (event, taken) => sink.send(encode(event), taken), end: sink.end },
-    );
-  };
-}
-
-/**
- * Where a stream begins. As on access nodes, a start below every indexed height is an invalid argument: it will never
- * exist, whereas what is not found may be requested again. Expected errors: those of `ChangeFeed.cursorAt`.
- */
-async function streamStart(
+/** A call that follows the change feed by `follow`, one message per event. Expected errors: also those of `ChangeFeed.cursorAt`. */
+function feedStream<E>(
   feed: ChangeFeed,
-  point: StartPoint,
-  following: Pick<Following, 'until' | 'waits'>,
-): Promise<Cursor> {
-  return feed.cursorAt(point, following).catch((error: unknown) => {
-    if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
-    throw new ApiError(400, error.reason, error.message, error);
-  });
+  follow: (following: Following, sink: FeedSink<E>) => () => void,
+  parse: (request: RequestFields) => FeedStream<E>,
+): StreamCall {
+  return async (request, { end, send }) => {
+    const { check, encode, start, ...following } = parse(request);
+    const from = await feed.cursorAt(start, following).catch((error: unknown) => {
+      // As on access nodes: it will never exist, whereas what is not found may be requested again.
+      if (!(error instanceof ApiError) || error.reason !== 'below_first_indexed') throw error;
+      throw new ApiError(400, error.reason, error.message, error);
+    });
+    await check?.(from);
+    return follow({ ...following, from }, { send: (event, taken) => send(encode(event), taken), end });
+  };
 }
 
 /** `flow.entities.BlockStatus`: the head that a request follows. */
@@ -108,7 +99,7 @@ export function feedCalls(
     Object.entries(messages).flatMap(([what, { check, kind, encode }]) =>
       Object.entries(starts).map(([from, { statusField, point }]) => [
         `Subscribe${what}${from}`,
-        feedStream(feed, (request) => {
+        feedStream(feed, feed.follow, (request) => {
           refuseFullBlock(kind === 'blocks' && request.flag(statusField + 1));
           return { check, kind, encode, until: headOf(request.number(statusField)), start: point(request) };
         }),
@@ -116,15 +107,30 @@ export function feedCalls(
     ),
   );
   const index = {
-    SubscribeIndexedHeights: feedStream(feed, (request) => ({
+    SubscribeIndexedHeights: feedStream(feed, feed.follow, (request) => ({
       kind: 'indexed_heights',
       until: finalityOf(request),
       start: startOf(request),
       waits: request.flag(WAIT),
       encode: encoded,
     })),
-    SubscribeIndexedBlocks: bodyStream(feed),
-    SubscribeProvableBlocks: feedStream(feed, (request) => ({
+    // Blocks with their bodies, as stored and not decoded. The next ones wait until the caller has taken these.
+    SubscribeIndexedBlocks: feedStream(feed, feed.followBodies, (request) => {
+      const height = heightOf(request.number(START_HEIGHT));
+      const to = request.has(END_HEIGHT) ? heightOf(request.number(END_HEIGHT)) : undefined;
+      if (to !== undefined && to < height)
+        throw invalidArgument(`end_height (${to}) is below start_height (${height})`);
+      return {
+        kind: 'indexed_blocks',
+        to,
+        until: finalityOf(request),
+        start: { height },
+        waits: request.flag(WAIT),
+        // `SubscribeIndexedBlocksResponse`, put together in one copy.
+        encode: (blocks) => Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block)))),
+      };
+    }),
+    SubscribeProvableBlocks: feedStream(feed, feed.follow, (request) => ({
       kind: 'blocks',
       until: 'indexed',
       start: { height: heightOf(request.number(START_HEIGHT)) },
@@ -201,26 +207,6 @@ function rewind({ height, blockId }: RewindEvent): Buffer {
   const message = new WireWriter().number(1, Math.max(0, height));
   if (blockId !== undefined) message.bytes(2, identifierBytes(blockId));
   return message.finish();
-}
-
-/** Blocks with their bodies, as stored and not decoded. The next ones wait until the caller has taken these. */
-function bodyStream(feed: ChangeFeed): StreamCall {
-  return async (request, sink) => {
-    const start = heightOf(request.number(START_HEIGHT));
-    const to = request.has(END_HEIGHT) ? heightOf(request.number(END_HEIGHT)) : undefined;
-    if (to !== undefined && to < start)
-      throw invalidArgument(`end_height (${to}) is below start_height (${start})`);
-    const waits = request.flag(WAIT);
-    const until = finalityOf(request);
-    const from = await streamStart(feed, { height: start }, { until, waits });
-    // `SubscribeIndexedBlocksResponse`, put together in one copy.
-    const encoded = (blocks: readonly ProvenBlock[]): Buffer =>
-      Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block))));
-    return feed.followBodies(
-      { kind: 'indexed_blocks', from, to, until, waits },
-      { send: (blocks, taken) => sink.send(encoded(blocks), taken), end: sink.end },
-    );
-  };
 }
 
 /** `IndexedBlock` in pieces: a block and its collections have their wire form already. */
