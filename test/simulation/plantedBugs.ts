@@ -318,9 +318,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'at rest: a requester that was stopped is still told of free slots': '[-    this.#leaveSlots();\n-]',
   },
-  'collections/requester/RequestOrder.ts': {
+  'collections/requester/requestOrder.ts': {
     'a collection is given up after five failures':
-      '    {+if (wanted.attempts < 5) +}this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+      '      {+if (wanted.attempts < 5) +}pause(wanted, pauseMs(wanted, node, failure, isUntried));',
   },
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
