@@ -435,8 +435,8 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'at rest: a scope that has ended listens to its parents':
       "parent.addEventListener('abort', onAbort[-, { signal }-]);",
   },
-  'collections/requester/EndpointSlots.ts': {
-    'at rest: a slot that is released twice is counted twice': '[-      isHeld = false;\n-]',
+  'collections/requester/endpointSlots.ts': {
+    'at rest: a slot that is released twice is counted twice': '[-        isHeld = false;\n-]',
   },
 };
 

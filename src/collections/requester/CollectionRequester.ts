@@ -7,7 +7,7 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
 import { collectionNodes, type CollectionChoice } from './collectionNodes.js';
-import { EndpointSlots, type SlotUse } from './EndpointSlots.js';
+import { endpointSlots, type EndpointSlots, type SlotUse } from './endpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../ports.js';
 import { requestOrder } from './requestOrder.js';
@@ -131,7 +131,7 @@ export class CollectionRequester {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#order = requestOrder({ ...options, ...dependencies, onDue: () => this.#pump() });
-    const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
+    const slots = dependencies.slots ?? endpointSlots(options.concurrency);
     this.#slots = slots;
     this.#nodes = collectionNodes(options.timeoutMs, { ...dependencies, slots });
     this.#reporter = faultReporter('requester', dependencies);

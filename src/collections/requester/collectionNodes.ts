@@ -1,7 +1,7 @@
 import { UpstreamError, worseOf, type AccessNode, type Choice, type NodeHealth } from '../../access/index.js';
 import type { CollectionRequesterDependencies } from './CollectionRequester.js';
 import { RunningAverage } from '../../runtime/index.js';
-import type { EndpointSlots, SlotUse } from './EndpointSlots.js';
+import type { EndpointSlots, SlotUse } from './endpointSlots.js';
 import type { CollectionWay } from '../ports.js';
 import type { WantedCollection } from '../heights/WantedCollection.js';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { EndpointSlots } from '../../../src/collections/index.js';
+import { endpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Identifier } from '../../../src/flow/index.js';
@@ -401,7 +401,7 @@ it('no more answers wait within a turn, with their slots given away, than calls 
 
 describe('the slots, which all requesters share,', () => {
   it('are given back by an answer that comes after the stop', async () => {
-    const slots = new EndpointSlots({ concurrency: 4 });
+    const slots = endpointSlots(4);
     a.getFullCollection = () => Promise.resolve(one.transactions);
     const requests = requester({}, { slots }).request(1, [one.id]);
     expect(slots.inUse).toBe(1);
@@ -428,7 +428,7 @@ describe('the slots, which all requesters share,', () => {
           ({ clock, sink, window, waiters, a, fatal } = sources());
           if (isLight) a.unknown.add('GetFullCollectionByID');
           if (isBroken) sink.onReceived = () => expect.unreachable('a bug of the sink');
-          const slots = new EndpointSlots({ concurrency: 3 });
+          const slots = endpointSlots(3);
           const requests = requester({ concurrency: 3 }, { slots });
           for (const [height, { id }] of collections.entries()) requests.request(height + 1, [id, one.id]);
           for (const [what, which] of steps) {
