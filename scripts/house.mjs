@@ -77,9 +77,9 @@ const subFloors = {
   runtime: [['output'], ['time', 'errors'], ['cancellation', 'text'], ['random.ts']],
   ranges: [
     ['local', 'pgboss', 'migration'],
-    ['RunningRanges.ts'],
+    ['runningRanges.ts'],
     ['plans.ts'],
-    ['planner.ts', 'SporkTurns.ts'],
+    ['planner.ts', 'sporkTurns.ts'],
     ['ports.ts'],
   ],
   storage: [

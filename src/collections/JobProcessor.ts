@@ -83,7 +83,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
       return;
     }
     this.#deps.logger.info({ height: record.height }, 'block of a height was replaced');
-    this.#deps.requests?.cancel(record.height, held.collectionIds);
+    this.#deps.requests?.cancel(held.collectionIds);
     this.#collect(record);
   }
 
@@ -121,7 +121,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   #complete(queued: HeightRecord): void {
-    if (queued.source !== 'none') this.#deps.requests?.cancel(queued.height, queued.block.collectionIds);
+    if (queued.source !== 'none') this.#deps.requests?.cancel(queued.block.collectionIds);
     void this.#index(queued);
   }
 

@@ -1,6 +1,7 @@
 export { BlockCollectionIndexer } from './indexer/BlockCollectionIndexer.js';
 export { CollectionRequester, DEFAULT_HOLD_BACK_MS } from './requester/CollectionRequester.js';
-export { EndpointSlots } from './requester/EndpointSlots.js';
+export { endpointSlots } from './requester/endpointSlots.js';
+export type { EndpointSlots } from './requester/endpointSlots.js';
 export { watchForOffChainBlocks } from './watchForOffChainBlocks.js';
 export { PEER } from './executionData/BodyStream.js';
 export { ExecutionDataIndexer } from './executionData/ExecutionDataIndexer.js';

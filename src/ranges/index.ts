@@ -1,9 +1,9 @@
-export { LocalWorkSource } from './local/LocalWorkSource.js';
+export { localWorkSource } from './local/localWorkSource.js';
 export { migrateStore } from './migration/migrateStore.js';
 export type { MigrationProgress, MigrationReport } from './migration/migrateStore.js';
 export { common, countHeights } from './planner.js';
-export { RangeRunner } from './RangeRunner.js';
-export type { RangeLine, RangeOutcome, RunningRange } from './RangeRunner.js';
+export { rangeRunner } from './rangeRunner.js';
+export type { RangeLine, RangeOutcome, RunningRange } from './rangeRunner.js';
 export { countWorkers, soleLeadership } from './ports.js';
 export type {
   BackfillState,
@@ -17,7 +17,6 @@ export type {
   WorkerState,
   WorkSource,
 } from './ports.js';
-export type { BossWorkSource } from './pgboss/BossWorkSource.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
 /** Loads the queue of many machines, and its packages, on demand. */

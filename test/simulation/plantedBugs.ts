@@ -318,9 +318,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'at rest: a requester that was stopped is still told of free slots': '[-    this.#leaveSlots();\n-]',
   },
-  'collections/requester/RequestOrder.ts': {
+  'collections/requester/requestOrder.ts': {
     'a collection is given up after five failures':
-      '    {+if (wanted.attempts < 5) +}this.#wait(wanted, this.#pauseMs(wanted, node, failure, isUntried));',
+      '      {+if (wanted.attempts < 5) +}pause(wanted, pauseMs(wanted, node, failure, isUntried));',
   },
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
@@ -360,11 +360,11 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'storage/levelStore.test.ts: that do not link to the block %s them are refused, and not written',
     ],
   },
-  'ranges/local/LocalWorkSource.ts': {
+  'ranges/local/localWorkSource.ts': {
     'heights of history that are being filled in are handed out again':
       'const there = [-[...store.coverage(), ...open]-]{+store.coverage()+};',
     'not given back: the pause of a range that failed and was cancelled': [
-      '[-    for (const from of this.#notBeforeMs.keys()) if (!firsts.has(from)) this.#notBeforeMs.delete(from);\n-]',
+      '[-    for (const from of notBeforeMs.keys()) if (!firsts.has(from)) notBeforeMs.delete(from);\n-]',
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
     ],
   },
@@ -403,9 +403,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'api/changeFeed.test.ts: a follower leaves nothing behind, in whichever way it goes',
     ],
   },
-  'ranges/RangeRunner.ts': {
+  'ranges/rangeRunner.ts': {
     'a range lost at the beginning of its line ends the worker': [
-      '      } else if ({+this.#running.size === 0 || +}!(error instanceof RangeLostError)) {',
+      '      } else if ({+running.size === 0 || +}!(error instanceof RangeLostError)) {',
       'ranges/rangeRunner.test.ts: gives back a range that it has lost %s, and goes on',
     ],
     'a bug is swallowed where a range was lost': [
@@ -413,9 +413,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'ranges/rangeRunner.test.ts: ends with a bug, also where the range was lost or given back before it shows',
     ],
   },
-  'ranges/RunningRanges.ts': {
+  'ranges/runningRanges.ts': {
     'not given back: the run of a range that is over': [
-      '[-      this.#book.release(store);\n-]',
+      '[-        book.release(store);\n-]',
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',
     ],
   },
@@ -435,8 +435,8 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'at rest: a scope that has ended listens to its parents':
       "parent.addEventListener('abort', onAbort[-, { signal }-]);",
   },
-  'collections/requester/EndpointSlots.ts': {
-    'at rest: a slot that is released twice is counted twice': '[-      isHeld = false;\n-]',
+  'collections/requester/endpointSlots.ts': {
+    'at rest: a slot that is released twice is counted twice': '[-        isHeld = false;\n-]',
   },
 };
 

@@ -117,7 +117,7 @@ export function buildLine(
   let requester: CollectionRequester | undefined;
   const port = {
     request: (height: number): void => requester?.request(height),
-    cancel: (height: number, ids: readonly Identifier[]): void => requester?.cancel(height, ids),
+    cancel: (ids: readonly Identifier[]): void => requester?.cancel(ids),
   };
   const requests = config.ediOnly ? undefined : port;
   const processor = new JobProcessor({ ...common, mcq, indexer, window, requests, onFatal });

@@ -1,6 +1,6 @@
 import { AccessNetwork, type AccessNetworkDependencies, type OpenChannel } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { EndpointSlots, Window } from '../../collections/index.js';
+import { endpointSlots, Window } from '../../collections/index.js';
 import { FinalityProver, followHeads, ProofBackfill } from '../../finality/index.js';
 import type { FinalizationListener } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
@@ -108,7 +108,7 @@ export function openUpstream(
     lateMs: loopLateMs,
     isBesideLive: () => backfill.running().length > 0 && isLiveHere(),
   });
-  const slots = new EndpointSlots(config.requester, { historyShare: () => pace.share() });
+  const slots = endpointSlots(config.requester.concurrency, () => pace.share());
   pace.onMore(() => slots.moreForHistory());
   const common = { ...base, network, listener, slots, pace };
   const healing = heal({ ...common, window, queue });

@@ -1,7 +1,7 @@
 import { ok as assert } from 'node:assert/strict';
 import type { BackfillStatus, PlannedHeight } from '../../api/index.js';
 import { MAX_HEIGHT, type DaemonConfig } from '../../config/index.js';
-import { LocalWorkSource } from '../../ranges/index.js';
+import { localWorkSource } from '../../ranges/index.js';
 import type { ServedHeights, SharedQueue, WorkSource } from '../../ranges/index.js';
 import { systemRandom } from '../../runtime/index.js';
 import { sharedRangesOf, type IndexStore } from '../../storage/index.js';
@@ -64,8 +64,8 @@ async function sharedSource(
   return source;
 }
 
-function localSource(store: IndexStore): LocalWorkSource {
-  return new LocalWorkSource({}, { ...forCommand, store, random: systemRandom, chain: servedWith([]) });
+function localSource(store: IndexStore): WorkSource {
+  return localWorkSource({}, { ...forCommand, store, random: systemRandom, chain: servedWith([]) });
 }
 
 /** Without nodes, assume that every height is served. */

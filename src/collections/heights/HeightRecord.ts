@@ -15,10 +15,9 @@ export type HeightStatus = (typeof STATUSES)[number];
 type CompletionSource = Source | 'none';
 
 export interface HeightRequests {
-  /** Collections that may be requested now, oldest first; each is listed at its lowest height only. */
+  /** Collections that may be requested now, oldest first. */
   readonly askable: Set<WantedCollection>;
   workers: number;
-  held: boolean;
   /** Set by the first hold: no hold of this height lasts longer. */
   holdEndsAtMs: number | undefined;
 }

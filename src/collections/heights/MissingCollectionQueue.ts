@@ -108,6 +108,7 @@ export class MissingCollectionQueue {
     for (const id of held.block.collectionIds) this.#remove(id, held);
     this.#window.drop(held);
     // Calls that are under way go on.
+    held.requests?.askable.clear();
     this.#window.link(block, blockSource).requests = held.requests;
     return this.enqueueMissingCollections(block, held.queuedAtMs, held.done);
   }

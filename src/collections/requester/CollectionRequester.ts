@@ -6,11 +6,11 @@ import type { MissingCollectionQueue } from '../heights/MissingCollectionQueue.j
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, isAbort, RunningAverage } from '../../runtime/index.js';
 import type { Clock, Random, Timer } from '../../runtime/index.js';
-import { CollectionNodes, type CollectionChoice } from './CollectionNodes.js';
-import { EndpointSlots, type SlotUse } from './EndpointSlots.js';
+import { collectionNodes, type CollectionChoice } from './collectionNodes.js';
+import { endpointSlots, type EndpointSlots, type SlotUse } from './endpointSlots.js';
 import { fetchCollection } from './fetchCollection.js';
 import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../ports.js';
-import { RequestOrder } from './RequestOrder.js';
+import { requestOrder } from './requestOrder.js';
 import { faultIn, faultReporter } from '../faultReporter.js';
 import type { RequestTrail, WantedCollection } from '../heights/WantedCollection.js';
 import type { Window } from '../heights/Window.js';
@@ -66,10 +66,6 @@ export const DEFAULT_HOLD_BACK_MS = 2_000;
  * ones are requested, which measures the fetch time.
  */
 const UNTRIED_FETCH_MS = 500;
-/** How often to check whether a held-back height is still expected. */
-const HELD_BACK_CHECK_MS = 250;
-/** Within this distance of the head a block is new: its nodes may not have its collections yet. */
-const NEW_HEIGHTS = 3;
 /** The weight of one answer in the averages of the pace. */
 const PACE = { weight: 1 / 32 };
 /** How long answers are processed before yielding to the event loop, so that the next calls can be sent. */
@@ -110,8 +106,8 @@ interface Answer extends Question {
 export class CollectionRequester {
   readonly #options: CollectionRequesterOptions;
   readonly #dependencies: CollectionRequesterDependencies;
-  readonly #order: RequestOrder;
-  readonly #nodes: CollectionNodes;
+  readonly #order: ReturnType<typeof requestOrder>;
+  readonly #nodes: ReturnType<typeof collectionNodes>;
   readonly #slots: EndpointSlots;
   readonly #reporter: ReturnType<typeof faultReporter>;
   readonly #verificationMemory = new VerificationMemory();
@@ -134,10 +130,10 @@ export class CollectionRequester {
   constructor(options: CollectionRequesterOptions, dependencies: CollectionRequesterDependencies) {
     this.#options = options;
     this.#dependencies = dependencies;
-    this.#order = new RequestOrder({ ...options, ...dependencies, onDue: () => this.#pump() });
-    const slots = dependencies.slots ?? new EndpointSlots({ concurrency: options.concurrency });
+    this.#order = requestOrder({ ...options, ...dependencies, onDue: () => this.#pump() });
+    const slots = dependencies.slots ?? endpointSlots(options.concurrency);
     this.#slots = slots;
-    this.#nodes = new CollectionNodes(options.timeoutMs, { ...dependencies, slots });
+    this.#nodes = collectionNodes(options.timeoutMs, { ...dependencies, slots });
     this.#reporter = faultReporter('requester', dependencies);
     this.#leaveSlots = slots.onFreed(options.isHistory === true ? 'history' : 'live', () => this.#pump());
   }
@@ -146,21 +142,16 @@ export class CollectionRequester {
   request(height: number): void {
     const record = this.#dependencies.mcq.get(height);
     if (this.#stopping.signal.aborted || record === undefined) return;
-    this.#order.add(record);
     this.#order.sawHead(this.#dependencies.window.target() ?? 0);
-    if (height > this.#order.headHeight - NEW_HEIGHTS) this.#awaitArrival(height);
+    this.#order.add(record);
     this.#pump();
   }
 
-  /** The height no longer lacks these: cancels calls for ids that no other height lacks. */
-  cancel(height: number, ids: readonly Identifier[]): void {
-    const record = this.#dependencies.mcq.get(height);
-    if (record?.status !== 'collecting' && record !== undefined) this.#order.waitNoMore(record);
+  /** Some height no longer lacks these: cancels calls for those that no other height lacks. */
+  cancel(ids: readonly Identifier[]): void {
     for (const id of ids) {
       const wanted = this.#dependencies.mcq.wanted(id);
-      if (wanted === undefined || (record !== undefined && wanted.isWantedBy(record))) continue;
-      if (record !== undefined) this.#order.withdraw(record, wanted);
-      if (!wanted.isWanted) this.#leave(wanted);
+      if (wanted?.isWanted === false) this.#leave(wanted);
     }
     this.#pump();
   }
@@ -195,7 +186,7 @@ export class CollectionRequester {
 
   /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
   #leave(wanted: WantedCollection): void {
-    this.#order.waitNoMore(wanted);
+    this.#order.endPause(wanted);
     wanted.forget();
     const { call } = wanted;
     if (call === undefined) this.#dependencies.mcq.letGo(wanted);
@@ -265,7 +256,7 @@ export class CollectionRequester {
       interval === undefined ? UNTRIED_FETCH_MS : call + this.#order.countThrough(height) * interval;
     if (!forecast.expects(height, Math.min(fetchMs, holdBackMs))) return false;
     if (requests?.holdEndsAtMs === undefined) metrics.requestsHeldBack.inc();
-    return this.#order.hold(record, holdBackMs, HELD_BACK_CHECK_MS);
+    return this.#order.hold(record);
   }
 
   #watchWindow(): void {
@@ -276,24 +267,12 @@ export class CollectionRequester {
       .then(() => {
         this.#watchingWindow = false;
         this.#order.sawHead(this.#dependencies.window.target() ?? 0);
-        if (this.#order.awaitsHead) this.#watchWindow();
+        if (this.#order.awaitsHead()) this.#watchWindow();
         this.#pump();
       })
       .catch((error: unknown) => {
         if (!this.#stopping.signal.aborted) this.#dependencies.onFatal(error);
       });
-  }
-
-  /** Delays the requests for a new block's collections until the fastest node usually has them. */
-  #awaitArrival(height: number): void {
-    const nowMs = this.#dependencies.clock.monotonic();
-    const delayMs = this.#nodes.untilFirstHasMs(height);
-    for (const wanted of this.#order.wantedAt(height)) {
-      if (wanted.attempts > 0 || wanted.newSinceMs !== undefined) continue;
-      wanted.newSinceMs = nowMs;
-      if (delayMs < 1 || wanted.call !== undefined) continue;
-      this.#order.pause(wanted, delayMs);
-    }
   }
 
   /** Throws unless a slot of the chosen node is free for this use. */
@@ -350,13 +329,16 @@ export class CollectionRequester {
       failure = { error };
     }
     const receivedAtMs = clock.monotonic();
-    const answeredInMs = receivedAtMs - wanted.sentAtMs;
     this.#nodes.returned(node, way, wanted.sentAtMs, failure?.error);
     if (bodies !== undefined && !this.#stopping.signal.aborted) {
-      this.#callMs.observe(answeredInMs);
+      this.#callMs.observe(receivedAtMs - wanted.sentAtMs);
       if (this.#answeredAtMs !== undefined) this.#intervalMs.observe(receivedAtMs - this.#answeredAtMs);
       this.#answeredAtMs = receivedAtMs;
-      this.#queue({ wanted, node, way, bodies, receivedAtMs });
+      if (wanted.call !== undefined) wanted.call.isAnswered = true;
+      if (this.#answers.length < this.#options.concurrency) wanted.call?.release();
+      this.#answers.push({ wanted, node, way, bodies, receivedAtMs });
+      this.#nextTurn();
+      this.#pump();
       return;
     }
     this.#over(wanted);
@@ -367,40 +349,26 @@ export class CollectionRequester {
     }
   }
 
-  #queue(answer: Answer): void {
-    const { call } = answer.wanted;
-    if (call !== undefined) {
-      call.isAnswered = true;
-      if (this.#answers.length < this.#options.concurrency) call.release();
-    }
-    this.#answers.push(answer);
-    this.#nextTurn();
-    this.#pump();
-  }
-
+  /** Processes answers in a turn of the event loop of their own, and in further ones what is left of them. */
   #nextTurn(): void {
-    this.#turn ??= this.#dependencies.clock.setTimer(0, () => {
-      this.#turn = undefined;
-      this.#processSome();
-    });
-  }
-
-  #processSome(): void {
     const { clock } = this.#dependencies;
-    const endsAtMs = clock.monotonic() + TURN_MS;
-    try {
-      do {
-        const next = this.#answers.shift();
-        if (next === undefined) break;
-        this.#over(next.wanted);
-        if (next.wanted.isWanted) this.#answered(next);
-      } while (clock.monotonic() < endsAtMs);
-    } catch (error) {
-      this.#dependencies.onFatal(error);
-    } finally {
-      if (this.#answers.length > 0) this.#nextTurn();
-      this.#pump();
-    }
+    this.#turn ??= clock.setTimer(0, () => {
+      this.#turn = undefined;
+      const endsAtMs = clock.monotonic() + TURN_MS;
+      try {
+        do {
+          const next = this.#answers.shift();
+          if (next === undefined) break;
+          this.#over(next.wanted);
+          if (next.wanted.isWanted) this.#answered(next);
+        } while (clock.monotonic() < endsAtMs);
+      } catch (error) {
+        this.#dependencies.onFatal(error);
+      } finally {
+        if (this.#answers.length > 0) this.#nextTurn();
+        this.#pump();
+      }
+    });
   }
 
   #answered({ wanted, node, way, bodies, receivedAtMs }: Answer): void {
@@ -444,7 +412,7 @@ export class CollectionRequester {
     if (fault !== undefined) this.#nodes.failed(node, way);
     wanted.failed(node.name, way, failure);
     this.#order.failed(wanted, node, failure, this.#nodes.isUntried(wanted));
-    if (this.#order.awaitsHead) this.#watchWindow();
+    if (this.#order.awaitsHead()) this.#watchWindow();
   }
 
   /** The call is over. Its collection may no longer be wanted. */

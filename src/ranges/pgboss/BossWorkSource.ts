@@ -16,8 +16,8 @@ import {
   withPaused,
 } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
-import { RunningRanges, type RangeRun } from '../RunningRanges.js';
-import { SporkTurns } from '../SporkTurns.js';
+import { runningRanges, type RangeRun, type RunningRanges } from '../runningRanges.js';
+import { sporkTurns, type SporkTurns } from '../sporkTurns.js';
 import { unlessRefused, type HeldJob } from './Boss.js';
 import type { Claim } from './Claim.js';
 import { maintainQueues, planQueues, queueOf, removeQueue, takeRange } from './planQueues.js';
@@ -59,8 +59,8 @@ export class BossWorkSource implements WorkSource {
     this.#parts = parts;
     this.#registry = registry;
     this.#pause = new Pause(parts);
-    this.#turns = new SporkTurns(parts.chain);
-    this.#running = new RunningRanges(parts.book, parts.logger, () => this.#pause.wake());
+    this.#turns = sporkTurns(parts.chain);
+    this.#running = runningRanges(parts.book, parts.logger, () => this.#pause.wake());
     this.#polling = parts.boss.database.watch<never>(() => this.#poll(), POLL_EVERY_MS, this.#closing.signal);
   }
 

@@ -8,7 +8,7 @@ import { accountKey, keyAfter, type AccountKey, type KeyRange } from '../records
 import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
 import type { TransactionPlace } from '../port/stored.js';
 import { openAccountEntry, placeOf } from '../records/blocks/openPointers.js';
-import { readSlice } from '../records/blocks/readBlocks.js';
+import { readBody } from '../records/blocks/readBlocks.js';
 import { corruptRecord } from '../StorageError.js';
 
 /** A collection whose transactions are located, as in `VerifiedCollection`. */
@@ -114,13 +114,13 @@ function below(address: Address, before: TransactionPlace, bottom: TransactionPl
 
 async function follow(database: Database, entry: FoundEntry): Promise<AccountTransaction> {
   const { height, collectionIndex, roles } = entry;
-  const found = await readSlice(database, height, entry);
+  const found = await readBody(database, height, entry);
   const block = found?.read.block;
   const collectionId = block?.collectionIds[collectionIndex];
   if (found === undefined || block === undefined || collectionId === undefined) {
     throw corruptRecord('entry of the account index', height, 'there is no such block or collection');
   }
-  const id = toIdentifier(transactionId(found.encoded));
+  const id = toIdentifier(transactionId(found.bytes));
   return { id, place: placeOf(entry), blockId: block.id, collectionId, roles };
 }
 

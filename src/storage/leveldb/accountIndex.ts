@@ -3,7 +3,7 @@ import { locate, putAccounts, type LocatedCollection } from '../accounts/account
 import type { AccountCoverage } from '../port/AccountIndex.js';
 import type { HeightRange } from '../port/stored.js';
 import { closed, heightsOf, isLive, missingBelow, OPEN_END, opened } from '../records/accountCoverage.js';
-import { collectionsIn, readWhole, type ReadBlock } from '../records/blocks/readBlocks.js';
+import { collectionsIn, readBody, type ReadBlock } from '../records/blocks/readBlocks.js';
 import { single } from '../records/book/bookRecords.js';
 import { settled, withoutEntries } from '../records/book/changeBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
@@ -64,13 +64,13 @@ async function highestEntries(database: Database, hole: HeightRange, watermark: 
   let [from, bytes] = [hole.to + 1, 0];
   for (; from > lowest; from -= 1) {
     const height = from - 1;
-    const found = await readWhole(database, height);
+    const found = await readBody(database, height);
     if (found === undefined && height <= watermark)
       throw corruptRecord('block record', height, 'it is missing');
     if (found === undefined) continue;
-    bytes += found.body.length;
-    if (bytes > MAX_STEP_BYTES && bytes > found.body.length) break;
-    putAccounts(height, collectionsOf(found.read, found.body), (...entry) => entries.push(entry));
+    bytes += found.bytes.length;
+    if (bytes > MAX_STEP_BYTES && bytes > found.bytes.length) break;
+    putAccounts(height, collectionsOf(found.read, found.bytes), (...entry) => entries.push(entry));
   }
   return { entries, from };
 }

@@ -1,5 +1,5 @@
 import { expect, it, vi } from 'vitest';
-import { LocalWorkSource } from '../../../src/ranges/index.js';
+import { localWorkSource } from '../../../src/ranges/index.js';
 import type { RangeJob, ServedHeights, SharedQueue, WorkSource } from '../../../src/ranges/index.js';
 import { systemClock, type Clock } from '../../../src/runtime/index.js';
 import { RangeLostError, sharedRangesOf } from '../../../src/storage/index.js';
@@ -43,7 +43,7 @@ function useLocal(): () => Promise<World> {
       begin: async (how) => {
         await store?.close();
         const own = (store = await open(path));
-        const source = new LocalWorkSource(
+        const source = localWorkSource(
           { maxRangeHeights: 10 },
           { ...parts(), store: own, chain: how?.served ?? EVERYTHING, clock },
         );

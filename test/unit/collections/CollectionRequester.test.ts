@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { EndpointSlots } from '../../../src/collections/index.js';
+import { endpointSlots } from '../../../src/collections/index.js';
 import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { Identifier } from '../../../src/flow/index.js';
@@ -53,11 +53,11 @@ it('asking: asks for the lowest height first, with so many workers for each, and
   a.calls[3]!.fail('not_found');
   await clock.settle();
   expect(a.calls.slice(5).map(({ id }) => id)).toEqual([c4]);
-  requests.cancel(1);
+  requests.cancelAt(1);
   await clock.advance(250);
   expect(a.pending.map(({ id }) => id).toSorted()).toEqual([c0, c1, both, c5].toSorted());
   const calls = a.calls.length;
-  requests.cancel(2);
+  requests.cancelAt(2);
   await clock.advance(60_000);
   expect([a.calls.length, a.pending.map(({ id }) => id)]).toEqual([calls, [c5]]);
 });
@@ -180,13 +180,13 @@ it('refusing: passes an error that nobody expects to the owner, or one of the wi
 it('cancelling ends a collection that is fetched in parts between any two of them', async () => {
   const requests = requester().request(1, [one.id]);
   a.pending[0]!.fail('unimplemented');
-  requests.cancel(1);
+  requests.cancelAt(1);
   await clock.settle();
   expect(a.calls.map(({ method }) => method)).toEqual(['GetFullCollectionByID']);
   a.unknown.add('GetFullCollectionByID');
   requests.request(1, [one.id]);
   a.pending[0]!.answer(one.transactionIds);
-  requests.cancel(1);
+  requests.cancelAt(1);
   await clock.settle();
   expect(sink.received).toEqual([]);
   expect(a.calls.filter(({ method, isAborted }) => method === 'GetTransaction' && !isAborted)).toEqual([]);
@@ -326,9 +326,9 @@ describe('holding back for execution data', () => {
     requests.request(1, [one.id, two.id]);
     requests.request(2, [three.id]);
     expect(a.calls.map(({ id }) => id)).toEqual([three.id]);
-    requests.cancel(2);
+    requests.cancelAt(2);
     await clock.advance(499);
-    requests.cancel(1);
+    requests.cancelAt(1);
     await clock.advance(60_000);
     expect(a.calls).toHaveLength(1);
     expect(await counted(metrics, 'collection_requests_held_back_total')).toBe(1);
@@ -365,7 +365,7 @@ describe('holding back for execution data', () => {
     expect(looks).toEqual([500]);
     a.onCall = (call) => void clock.setTimer(100, () => honestOf(one, ...all)(call));
     for (const { id } of all) requests.request(8, [id]);
-    requests.cancel(7);
+    requests.cancelAt(7);
     // Two at a time, a tenth of a second each: one in 50 ms.
     await clock.advanceUntil(() => sink.received.length === 24);
     looks.length = 0;
@@ -401,7 +401,7 @@ it('no more answers wait within a turn, with their slots given away, than calls 
 
 describe('the slots, which all requesters share,', () => {
   it('are given back by an answer that comes after the stop', async () => {
-    const slots = new EndpointSlots({ concurrency: 4 });
+    const slots = endpointSlots(4);
     a.getFullCollection = () => Promise.resolve(one.transactions);
     const requests = requester({}, { slots }).request(1, [one.id]);
     expect(slots.inUse).toBe(1);
@@ -428,14 +428,14 @@ describe('the slots, which all requesters share,', () => {
           ({ clock, sink, window, waiters, a, fatal } = sources());
           if (isLight) a.unknown.add('GetFullCollectionByID');
           if (isBroken) sink.onReceived = () => expect.unreachable('a bug of the sink');
-          const slots = new EndpointSlots({ concurrency: 3 });
+          const slots = endpointSlots(3);
           const requests = requester({ concurrency: 3 }, { slots });
           for (const [height, { id }] of collections.entries()) requests.request(height + 1, [id, one.id]);
           for (const [what, which] of steps) {
             const call = a.pending[which % Math.max(1, a.pending.length)];
             if (what < 3 && call !== undefined) honestOf(...collections, one)(call);
             else if (what < 5 && call !== undefined) call.fail(kinds[which % kinds.length]!);
-            else if (what === 5) requests.cancel(which);
+            else if (what === 5) requests.cancelAt(which);
             else if (what === 6) await clock.advance(100 * which);
             else if (what === 7) window.admits = () => which % 2 === 0;
             else await clock.turn();

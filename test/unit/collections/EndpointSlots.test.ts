@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { EndpointSlots } from '../../../src/collections/index.js';
+import { endpointSlots, type EndpointSlots } from '../../../src/collections/index.js';
 
 const NODE = 'a:1';
 
@@ -29,7 +29,7 @@ function giveBack(slots: EndpointSlots, use: Use, count = 1): void {
 }
 
 it('are never all taken by history, and left to the live range alone while that takes them', () => {
-  const slots = new EndpointSlots({ concurrency: 8 });
+  const slots = endpointSlots(8);
   expect(take(slots, 'history')).toBe(6);
   expect(take(slots, 'other')).toBe(2);
   expect(take(slots, 'lowest')).toBe(0);
@@ -41,7 +41,7 @@ it('are never all taken by history, and left to the live range alone while that 
 
 it('are given to history by its share, one of them in any case, and to the live range all the same', async () => {
   let share = 1;
-  const slots = new EndpointSlots({ concurrency: 8 }, { historyShare: () => share });
+  const slots = endpointSlots(8, () => share);
   expect(take(slots, 'history')).toBe(6);
   giveBack(slots, 'history', 6);
   share = 0.5;
@@ -63,7 +63,7 @@ it('are given to history by its share, one of them in any case, and to the live 
 });
 
 it('go to the live range first when history gives one back', async () => {
-  const slots = new EndpointSlots({ concurrency: 4 });
+  const slots = endpointSlots(4);
   const order: string[] = [];
   let wanted = 2;
   const lives: (() => void)[] = [];
@@ -94,7 +94,7 @@ it('go to the live range first when history gives one back', async () => {
 });
 
 it('are halved where no call is answered in time, down to two, and grow with each answer', () => {
-  const slots = new EndpointSlots({ concurrency: 8 });
+  const slots = endpointSlots(8);
   const free = (): number => {
     const taken = take(slots, 'other') + take(slots, 'lowest');
     giveBack(slots, 'lowest');
@@ -118,7 +118,7 @@ it('are halved where no call is answered in time, down to two, and grow with eac
 });
 
 it('go to the live range first where there is a single one', async () => {
-  const slots = new EndpointSlots({ concurrency: 1 });
+  const slots = endpointSlots(1);
   slots.onFreed('history', () => slots.tryAcquire(NODE, 'history'));
   slots.onFreed('live', () => take(slots, 'lowest'));
   expect([take(slots, 'history'), take(slots, 'lowest')]).toEqual([1, 0]);

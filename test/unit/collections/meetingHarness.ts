@@ -149,9 +149,9 @@ export function meeting({
       calls.push(`request ${height}`);
       wanted.set(height, ids);
     },
-    cancel(height: number) {
-      calls.push(`cancel ${height}`);
-      wanted.delete(height);
+    cancel(ids: readonly Identifier[]) {
+      const [height = -1] = [...wanted].find(([, its]) => its.every((each) => ids.includes(each))) ?? [];
+      if (wanted.delete(height)) calls.push(`cancel ${height}`);
     },
     trails: new Map<Identifier, RequestTrail>(),
     trail: (each: Identifier) => requests.trails.get(each),

@@ -153,7 +153,7 @@ it('are asked for at once while nothing is known, and always where blocks are no
   const fresh = newBlock(requests, { 'a:9000': 150 });
   expect(a.calls.slice(before).map(({ id }) => id)).not.toContain(fresh.id);
   await clock.advance(1);
-  for (const height of [ends.head - 4, ends.head]) requests.cancel(height);
+  for (const height of [ends.head - 4, ends.head]) requests.cancelAt(height);
   expect(clock.pendingTimers).toBe(0);
 });
 

@@ -329,16 +329,16 @@ export class HeightsRequester extends CollectionRequester {
     return this;
   }
 
-  override cancel(height: number): void {
+  cancelAt(height: number): void {
     const before = this.#mcq.missingIds(height);
     if (before.length > 0) {
       this.#mcq.replaceBlock(makeBlock(height, 0).block);
       this.#complete(height, before);
-    } else super.cancel(height, []);
+    } else super.cancel([]);
   }
 
   #complete(height: number, ids: readonly Identifier[]): void {
-    super.cancel(height, ids);
+    super.cancel(ids);
     const record = this.#mcq.get(height)!;
     this.#requests.set(height, record.requests);
     this.#mcq.onIndexedForBlock(record);

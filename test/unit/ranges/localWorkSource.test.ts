@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { countHeights, LocalWorkSource, type RangeJob } from '../../../src/ranges/index.js';
+import { countHeights, localWorkSource, type RangeJob } from '../../../src/ranges/index.js';
 import { FAILURES_BEFORE_DISPUTE } from '../../../src/ranges/plans.js';
 import { seededRandom, MemoryIndexStore, RecordingLogger, VirtualClock } from '../../support/index.js';
 import { joined, type HeightRange } from '../../../src/storage/index.js';
@@ -26,7 +26,7 @@ function setUp({
       return served;
     },
   };
-  const source = new LocalWorkSource(
+  const source = localWorkSource(
     { maxRangeHeights: 10 },
     { store, chain, clock, random: seededRandom(1), logger },
   );
@@ -171,7 +171,7 @@ describe('a store that holds nothing yet', () => {
     const store = await MemoryIndexStore.startingAt(100);
     const parts = { clock: new VirtualClock(), random: seededRandom(1), logger: new RecordingLogger() };
     const chain = { borders: () => [], served: () => [] };
-    const source = new LocalWorkSource({}, { store, chain, ...parts });
+    const source = localWorkSource({}, { store, chain, ...parts });
     await expect(source.plan(ALL)).rejects.toThrow('The store holds nothing yet');
     await source.pause();
     await source.resume();

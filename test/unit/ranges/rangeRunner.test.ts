@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { countWorkers, RangeRunner } from '../../../src/ranges/index.js';
+import { countWorkers, rangeRunner } from '../../../src/ranges/index.js';
 import type { RangeJob, RangeLine, RangeOutcome, WorkSource } from '../../../src/ranges/index.js';
 import { RangeLostError, StorageError } from '../../../src/storage/index.js';
 import type { FoundDamage, RangeStore } from '../../../src/storage/index.js';
@@ -59,20 +59,17 @@ function setUp(
     };
   };
   const source = { next: async (signal) => (signal.aborted ? undefined : job(height++)) } as WorkSource;
-  const runner = new RangeRunner<Line>(
-    { parallelRanges },
-    {
-      source,
-      startLine: async ({ range }) => {
-        const line = new Line();
-        begin(line, range.from);
-        lines.set(range.from, line);
-        return line;
-      },
-      logger: new RecordingLogger(),
-      ...(onDamage === undefined ? {} : { onDamage }),
+  const runner = rangeRunner<Line>({
+    ...{ parallelRanges, source },
+    startLine: async ({ range }) => {
+      const line = new Line();
+      begin(line, range.from);
+      lines.set(range.from, line);
+      return line;
     },
-  );
+    logger: new RecordingLogger(),
+    ...(onDamage === undefined ? {} : { onDamage }),
+  });
   const stop = new AbortController();
   const running = runner.run(stop.signal);
   running.catch(() => undefined);

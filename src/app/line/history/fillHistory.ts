@@ -1,9 +1,8 @@
 import { MAX_HEIGHT, readHeightsToFill } from '../../../config/index.js';
 import type { DaemonConfig, HeightsToFill } from '../../../config/index.js';
 import { WorkSignal } from '../../../jobqueue/index.js';
-import { common, countHeights, LocalWorkSource, RangeRunner } from '../../../ranges/index.js';
-import type { BackfillState, BossWorkSource, FillOrder } from '../../../ranges/index.js';
-import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
+import { common, countHeights, localWorkSource, rangeRunner } from '../../../ranges/index.js';
+import type { BackfillState, FillOrder, RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { messageOf, OperatorError, runTogether, sleep } from '../../../runtime/index.js';
 import { rangesInWords, sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, FoundDamage, HeightRange } from '../../../storage/index.js';
@@ -54,11 +53,12 @@ export function fillHistory(
         .map(({ lowest: from = 0, endExclusive = MAX_HEIGHT + 1 }) => ({ from, to: endExclusive - 1 })),
   };
   const book = sharedRangesOf(store);
-  const source: LocalWorkSource | BossWorkSource =
+  const source =
     queue !== undefined && book !== undefined
       ? queue.source({ maxRangeHeights }, { book, chain })
-      : new LocalWorkSource({ maxRangeHeights }, { store, chain, clock, random, logger });
-  const runner = new RangeRunner<HistoryLine>(config.backfill, {
+      : localWorkSource({ maxRangeHeights }, { store, chain, clock, random, logger });
+  const runner = rangeRunner<HistoryLine>({
+    parallelRanges: config.backfill.parallelRanges,
     source,
     onPublished: (range) => {
       healed(range);

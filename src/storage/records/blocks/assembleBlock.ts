@@ -16,7 +16,7 @@ import { corruptRecord } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Database } from '../Database.js';
 import { blockKey } from '../schema.js';
-import { collectionsIn, openBlockRecord, readWhole, wholeBody, type ReadBlock } from './readBlocks.js';
+import { collectionsIn, openBlockRecord, readBody, wholeBody, type ReadBlock } from './readBlocks.js';
 
 /**
  * A stored block as it was committed, from its stored values (those of its body by chunk), with everything checked: checksums, canonical encodings,
@@ -99,6 +99,6 @@ function recompute(
 
 /** Like `assembleEntry`, read from the database; `undefined` when the height has no block record. */
 export async function readSoundEntry(database: Database, height: number): Promise<BlockEntry | undefined> {
-  const found = await readWhole(database, height);
-  return found && soundEntry(found.read, found.body);
+  const found = await readBody(database, height);
+  return found && soundEntry(found.read, found.bytes);
 }

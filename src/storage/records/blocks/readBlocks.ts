@@ -71,53 +71,23 @@ export function headOf({ block: { height, id, parentId } }: StoredBlock): BlockH
 }
 
 /**
- * A block record and part of the block's body, read at once although only the record says how the body is chunked: an
- * unneeded chunk costs less than a second round trip. The part may be a view of a larger buffer. `undefined` when there
- * is no such block. Expected errors: `StorageError` (`corrupt`).
+ * A block record and the block's body, or part of it, in one read unless the body is chunked: an unneeded first chunk costs
+ * less than a second round trip. The bytes may be a view of a larger buffer. `undefined` when there is no such block.
+ * Expected errors: `StorageError` (`corrupt`).
  */
-export async function readSlice(
-  database: Values,
-  height: number,
-  slice: Slice,
-): Promise<{ readonly read: ReadBlock; readonly encoded: Buffer } | undefined> {
-  const recordKey = blockKey(height);
-  const keys = [recordKey];
-  const chunks = chunksThatMayHold(slice);
-  for (const chunk of chunks) keys.push(bodyKey(height, chunk));
-  const [record, ...values] = await database.getMany(keys);
-  if (record === undefined) return undefined;
-  const read = openBlockRecord(recordKey, record, height);
-  const encoded = bodySlice(read, slice, (chunk) => values[chunks.indexOf(chunk)]);
-  return { read, encoded };
-}
-
-/** The chunks to read, whether the body is one value or chunked. */
-function chunksThatMayHold({ offset, length }: Slice): number[] {
-  if (length === 0) return [];
-  const end = offset + length;
-  const chunks = offset < MAX_WHOLE_BODY_BYTES ? [0] : [];
-  for (let chunk = Math.floor(offset / BODY_CHUNK_BYTES); chunk * BODY_CHUNK_BYTES < end; chunk += 1) {
-    if (chunk > 0 || chunks.length === 0) chunks.push(chunk);
-  }
-  return chunks;
-}
-
-/**
- * A block record and the block's whole body, in one read unless the body is chunked. The body may be a view of a larger
- * buffer. `undefined` when there is no such block. Expected errors: `StorageError` (`corrupt`).
- */
-export async function readWhole(
-  database: Values,
-  height: number,
-): Promise<{ readonly read: ReadBlock; readonly body: Buffer } | undefined> {
+export async function readBody(database: Values, height: number, part?: Slice) {
   const recordKey = blockKey(height);
   const [record, first] = await database.getMany([recordKey, bodyKey(height, 0)]);
   if (record === undefined) return undefined;
   const read = openBlockRecord(recordKey, record, height);
-  const others = Math.max(0, bodyChunks(read.bodyLength) - 1);
-  const keys = Array.from({ length: others }, (_, index) => bodyKey(height, index + 1));
-  const values = [first, ...(others === 0 ? [] : await database.getMany(keys))];
-  return { read, body: wholeBody(read, (chunk) => values[chunk]) };
+  const { bodyLength } = read;
+  const slice = part ?? { offset: 0, length: bodyLength };
+  const end = Math.min(slice.offset + slice.length, bodyLength);
+  const from = Math.max(1, Math.floor(slice.offset / BODY_CHUNK_BYTES));
+  const others = bodyChunks(bodyLength) > 1 ? Math.max(0, Math.ceil(end / BODY_CHUNK_BYTES) - from) : 0;
+  const keys = Array.from({ length: others }, (_, index) => bodyKey(height, from + index));
+  const values = others === 0 ? [] : await database.getMany(keys);
+  return { read, bytes: bodySlice(read, slice, (chunk) => (chunk === 0 ? first : values[chunk - from])) };
 }
 
 /** The body of a block from its values. Expected errors: `StorageError` (`corrupt`). */

@@ -13,7 +13,7 @@ import type {
 import { corruptRecord, isCorruption, type StorageError } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
 import { placeOf, type ReadPlace } from '../blocks/openPointers.js';
-import { collectionsIn, readBlock, readSlice, readWhole, type Values } from '../blocks/readBlocks.js';
+import { collectionsIn, readBlock, readBody, type Values } from '../blocks/readBlocks.js';
 import type { Entry } from '../Database.js';
 import { contains, type HeightRanges } from '../heightRanges.js';
 import { Prefix, type PointerPrefix } from '../schema.js';
@@ -104,11 +104,11 @@ export abstract class RecordReader implements StoredReads {
 
   wholeBlock(height: number): Promise<WholeBlock | undefined> {
     return this.tell(async () => {
-      const found = await this.#present(height, () => readWhole(this.#source.values, height));
+      const found = await this.#present(height, () => readBody(this.#source.values, height));
       if (found === undefined) return undefined;
-      const { body, read } = found;
+      const { bytes, read } = found;
       const { block, transactionCounts } = read;
-      const collections = collectionsIn(read, body).map((encoded, collectionIndex) => {
+      const collections = collectionsIn(read, bytes).map((encoded, collectionIndex) => {
         const id = block.collectionIds[collectionIndex] as Identifier;
         return { id, place: { height, collectionIndex }, blockId: block.id, encoded };
       });
@@ -172,14 +172,14 @@ export abstract class RecordReader implements StoredReads {
    * body.
    */
   async #follow({ height, collectionIndex, slice }: ReadPlace) {
-    const found = await this.#present(height, () => readSlice(this.#source.values, height, slice));
+    const found = await this.#present(height, () => readBody(this.#source.values, height, slice));
     if (found === undefined) return undefined;
     const { block } = found.read;
     const collectionId = block.collectionIds[collectionIndex];
     if (collectionId === undefined) {
       throw corruptRecord('pointer', height, `its block has no collection ${collectionIndex}`);
     }
-    return { blockId: block.id, collectionId, encoded: Buffer.from(found.encoded) };
+    return { blockId: block.id, collectionId, encoded: Buffer.from(found.bytes) };
   }
 
   /** `undefined` outside the range. Expected errors: `StorageError` (`corrupt`), also for a hole in the range. */

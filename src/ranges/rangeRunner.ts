@@ -1,0 +1,115 @@
+import { setMaxListeners } from 'node:events';
+import type { Logger } from '../observability/index.js';
+import { asError, childOf, isAbort, OperatorError, whenAborted } from '../runtime/index.js';
+import { isCorruption, RangeLostError, type FoundDamage, type HeightRange } from '../storage/index.js';
+import type { RangeJob, WorkSource } from './ports.js';
+
+/** How the line of a range ended by itself. */
+export type RangeOutcome =
+  | { readonly kind: 'published' }
+  /** See `RangeJob.fail`. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+/** A line at work on one range. */
+export interface RangeLine {
+  /** Rejects only with an error that ends the daemon, or with `RangeLostError`. */
+  readonly outcome: Promise<RangeOutcome>;
+  /** Ends the line and waits for its last write. Call it once. Expected errors: `RangeLostError`. */
+  close(): Promise<void>;
+}
+
+/** A range that is being filled. */
+export interface RunningRange<L extends RangeLine> {
+  readonly job: RangeJob;
+  readonly line: L;
+}
+
+/** Fills several missing ranges at once: takes them from the work source, runs a line for each, and returns the outcome. */
+export function rangeRunner<L extends RangeLine>(parts: {
+  /** Ranges filled concurrently (`backfill.parallelRanges`). */
+  readonly parallelRanges: number;
+  readonly source: WorkSource;
+  readonly startLine: (job: RangeJob) => Promise<L>;
+  /** Called when a range is published. Must not throw. */
+  readonly onPublished?: (range: HeightRange) => void;
+  /** Called when a stored block beside a range is damaged; the range runs again. Must not throw. */
+  readonly onDamage?: (damage: FoundDamage) => void;
+  readonly logger: Logger;
+}) {
+  const { logger, onDamage, onPublished, parallelRanges, source, startLine } = parts;
+  /** At most `parallelRanges`. */
+  const running = new Set<RunningRange<L>>();
+
+  /** `undefined`: the range is to be given back. Rejects with the error of the line, also with a bug that shows later. */
+  const outcomeOf = async (job: RangeJob, signal: AbortSignal): Promise<RangeOutcome | undefined> => {
+    const line = await startLine(job);
+    const run = { job, line };
+    running.add(run);
+    const over = childOf(signal, job.signal);
+    // Once the range is given back, a fault that an operator would fix is met again by whoever takes it next.
+    let bug: { readonly error: unknown } | undefined;
+    line.outcome.catch((error: unknown) => {
+      if (!(error instanceof OperatorError) && !isAbort(error)) bug = { error };
+    });
+    const givenBack = whenAborted(over.signal).then(() => undefined);
+    const outcome = await Promise.race([line.outcome, givenBack]).finally(async () => {
+      over.abort();
+      await line.close().finally(() => running.delete(run));
+    });
+    if (bug !== undefined) throw asError(bug.error);
+    return outcome;
+  };
+
+  const fill = async (job: RangeJob, signal: AbortSignal): Promise<void> => {
+    let outcome: RangeOutcome | undefined;
+    try {
+      if (!signal.aborted) outcome = await outcomeOf(job, signal);
+    } catch (error) {
+      // Another process has the range by now, and all writes are refused: those of the beginning and the end, too.
+      if (isCorruption(error) && onDamage !== undefined) {
+        const { damage: reason = error.message, height } = error;
+        onDamage({ height, what: reason });
+        // Nothing heals a height that is not covered yet: the range begins anew.
+        outcome = { kind: 'failed', reason };
+      } else if (!(error instanceof RangeLostError)) {
+        await job.release();
+        throw error;
+      }
+    }
+    if (outcome === undefined) return job.release();
+    if (outcome.kind === 'failed') return job.fail(outcome.reason);
+    logger.debug(job.range, 'a range is filled');
+    await job.succeed();
+    onPublished?.(job.range);
+  };
+
+  return {
+    /** The ranges that are being filled, lowest first. */
+    running: (): readonly RunningRange<L>[] =>
+      [...running].sort((a, b) => a.job.range.from - b.job.range.from),
+    /** Resolves when `signal` has aborted and every line is closed. Rejects with an unexpected error, once all lines are closed. */
+    run: async (signal: AbortSignal): Promise<void> => {
+      const scope = childOf(signal);
+      // A listener or two for each range: Node.js warns of a leak from eleven on.
+      setMaxListeners(2 * parallelRanges + 8, scope.signal);
+      const failures: unknown[] = [];
+      const failed = (error: unknown): undefined => {
+        failures.push(error);
+        scope.abort();
+      };
+      const filling = new Set<Promise<void>>();
+      for (;;) {
+        const job = await source.next(scope.signal).catch(failed);
+        if (job === undefined) break;
+        const its = fill(job, scope.signal)
+          .catch(failed)
+          .finally(() => filling.delete(its));
+        filling.add(its);
+        if (filling.size >= parallelRanges) await Promise.race(filling);
+      }
+      await Promise.all(filling);
+      scope.abort();
+      if (failures.length > 0) throw failures[0];
+    },
+  };
+}
