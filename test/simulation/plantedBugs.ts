@@ -191,6 +191,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
     'at rest: a call that failed counts as under way': '{+if (signal?.aborted !== true) +}calls -= 1;',
+    'a stream that is left is not cancelled': '[-      call?.cancel();\n-]',
   },
   'proof/blocks/BlockProver.ts': {
     'proofs: a block that its id refutes is taken': [
@@ -329,9 +330,6 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'execution data is read on above the window':
       'if (height > window.upperBound() [-|| window.blockAt(height) === undefined-]{++ 4+}) return false;',
-  },
-  'access/transport/streams/messageStream.ts': {
-    'a stream that is left is not cancelled': '[-    ended?.cancel();\n-]',
   },
   'access/transport/limits/methodLimiter.ts': {
     'a caller that went away keeps its turn at the limiter': '[-queue.delete(admit);\n          -]if',

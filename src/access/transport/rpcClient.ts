@@ -1,13 +1,12 @@
 import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
 import { abortReason, asError, type Clock } from '../../runtime/index.js';
-import { RpcChannel } from './channel/RpcChannel.js';
+import { rpcChannel } from './channel/rpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
 import { addressTurns, type ChannelOptions } from './channel/connection.js';
-import type { Channel, OpenChannel, StreamSink } from './channel/RpcChannel.js';
+import type { Channel, OpenChannel, StreamCall } from './channel/rpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
 import { methodLimiter, type MethodLimiter } from './limits/methodLimiter.js';
-import { messageStream, streamQuota, type StreamRank, type StreamSource } from './streams/messageStream.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
 import { CUT, namedRoot, UNCONNECTED, UNSEEN, upstreamError, type CallStatus } from './upstreamErrors.js';
@@ -45,6 +44,16 @@ const MAX_WAITING_CALLS = 1_024;
 const MAX_WAITING_FORWARDED_CALLS = 256;
 /** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
+
+/** After a node refused a stream for lack of streams, no dispensable stream is opened there for this long. */
+const SCARCE_MS = 60_000;
+
+interface Reader<T> {
+  readonly resolve: (result: IteratorResult<T, undefined>) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 export interface RpcClientOptions extends ChannelOptions {
   /** Unary calls per second, per node and method; 0 = no limit. */
@@ -90,7 +99,6 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const { clock, credentials, events, healthRecord, isProvable, metrics } = dependencies;
   const { endpoint } = options;
   const { name } = endpoint;
-  /** Streams that make way end without an error. */
   const scarcity = streamQuota({ clock });
   /** Consecutive new channels on which nothing was answered either. */
   let reconnects = 0;
@@ -99,7 +107,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const open = (): Channel => {
     const parts = { clock, metadata: credentials?.metadata };
     const turned = { ...options, turn: turns.turn };
-    return dependencies.openChannel?.(turned, parts) ?? new RpcChannel(turned, parts);
+    return (dependencies.openChannel ?? rpcChannel)(turned, parts);
   };
   let shared = open();
   /**
@@ -204,28 +212,100 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     if (reconnects === 1) events?.onReconnect?.();
   };
 
-  const openStream = ({ method, request }: StreamQuestion<unknown>, rank: StreamRank, sink: StreamSink) => {
-    metrics.upstreamRequests.inc({ endpoint: name, method });
-    // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
-    // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
-    const channel = isClosed ? shared : open();
+  /**
+   * A stream of answers: each `next()` requests one message from the channel, and nothing is read ahead. The first one opens
+   * the call. Not an async generator, for speed: one promise per message.
+   */
+  const follow = <T>(
+    { decode, method, request }: StreamQuestion<T>,
+    signal: AbortSignal,
+    rank: Rank,
+  ): AsyncIterableIterator<T, undefined> => {
+    const ofSpare = POLLABLE.has(method) ? 'spare' : 'needed';
+    const streamRank: StreamRank = rank === 'history' ? rank : ofSpare;
+    let call: StreamCall | undefined;
+    let waiting: Reader<T> | undefined;
     let isSilent = true;
-    const onMessage = (message: Buffer): void => {
-      isSilent = false;
-      gaveAtMs = clock.monotonic();
-      sink.onMessage(message);
-    };
-    const call = channel.stream(pathOf(method, isProvable), request, { ...sink, onMessage });
-    channel.close();
-    // It may have to make way, until it is cancelled, as every call is in the end.
-    const end = (): void => sink.onEnd({ code: status.OK, details: '' });
-    const over = rank === 'needed' ? undefined : scarcity.yielding(end, rank);
-    const cancel = (): void => {
-      if (isSilent) turns.next();
+    /** Set once the stream is over: what the next `next()` throws, if anything. */
+    let end: { readonly error: Error | undefined } | undefined;
+    let over: (() => void) | undefined;
+
+    const onAbort = (): void => finish(abortReason(signal));
+    const finish = (error?: Error): void => {
+      if (end !== undefined) return;
+      const reader = waiting;
+      end = { error: reader === undefined ? error : undefined };
+      waiting = undefined;
+      signal.removeEventListener('abort', onAbort);
       over?.();
-      call.cancel();
+      if (call !== undefined && isSilent) turns.next();
+      call?.cancel();
+      if (error === undefined) reader?.resolve(DONE);
+      else reader?.reject(error);
     };
-    return { read: () => call.read(), cancel };
+    const start = (): StreamCall => {
+      // Fails at once: otherwise this would look like a stream that the node ended.
+      if (rank === 'history' && scarcity.isScarce('history'))
+        throw errorOf('rate_limited', method, 'the node grants few streams, and history makes way');
+      metrics.upstreamRequests.inc({ endpoint: name, method });
+      // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
+      // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
+      const channel = isClosed ? shared : open();
+      const opened = channel.stream(pathOf(method, isProvable), request, {
+        onMessage: (message) => {
+          if (end !== undefined) return;
+          isSilent = false;
+          gaveAtMs = clock.monotonic();
+          try {
+            const value = decode(message);
+            const reader = waiting;
+            waiting = undefined;
+            reader?.resolve({ done: false, value });
+          } catch (error) {
+            finish(failureOf(error, method));
+          }
+        },
+        onEnd: (callStatus) => {
+          if (end !== undefined) return;
+          if (callStatus.code === status.OK) {
+            finish();
+            return;
+          }
+          const error = ofStatus(callStatus, method);
+          if (error.kind === 'rate_limited' || isFull(callStatus)) scarcity.refused(streamRank);
+          finish(failureOf(error, method));
+        },
+      });
+      channel.close();
+      // Streams that make way end without an error.
+      if (streamRank !== 'needed') over = scarcity.yielding(() => finish(), streamRank);
+      signal.addEventListener('abort', onAbort, { once: true });
+      return opened;
+    };
+    return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+      next() {
+        if (end === undefined && signal.aborted) finish(abortReason(signal));
+        if (end !== undefined) {
+          const { error } = end;
+          // An error is thrown once; afterwards the iterator is simply done.
+          end = { error: undefined };
+          return error === undefined ? Promise.resolve(DONE) : Promise.reject(error);
+        }
+        return new Promise((resolve, reject) => {
+          waiting = { resolve, reject };
+          call ??= start();
+          call.read();
+        });
+      },
+      /** Cancels the call. A pending read ends as the end of the stream. */
+      return() {
+        finish();
+        return Promise.resolve(DONE);
+      },
+    };
   };
 
   return {
@@ -312,32 +392,8 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         calls -= 1;
       }
     },
-    /** A stream of answers, taken one by one; see `messageStream`. */
-    stream: <T>(question: StreamQuestion<T>, signal: AbortSignal, rank: Rank): AsyncIterable<T> => {
-      const { method } = question;
-      const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
-      const source: StreamSource<T> = {
-        open: (sink) => {
-          // Fails at once: otherwise this would look like a stream that the node ended.
-          if (rank === 'history' && scarcity.isScarce('history'))
-            throw errorOf('rate_limited', method, 'the node grants few streams, and history makes way');
-          return openStream(question, streamRank, sink);
-        },
-        decode: (message) => {
-          try {
-            return question.decode(message);
-          } catch (error) {
-            throw failureOf(error, method);
-          }
-        },
-        fail: (callStatus) => {
-          const error = ofStatus(callStatus, method);
-          if (error.kind === 'rate_limited' || isFull(callStatus)) scarcity.refused(streamRank);
-          return failureOf(error, method);
-        },
-      };
-      return messageStream(source, signal);
-    },
+    /** Expected errors: `UpstreamError`; the signal's abort reason. */
+    follow,
     /** Further calls go out over a new connection, to the next address of the name. */
     renew: (): void => {
       if (isClosed) return;
@@ -372,6 +428,42 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         },
         onMakeWay: () => undefined,
       };
+    },
+  };
+}
+
+/** The priority of a stream: those of a lower rank make way first. */
+type StreamRank =
+  /** Indispensable. */
+  | 'needed'
+  /** Its data can be polled instead, or it is forwarded. */
+  | 'spare'
+  /** For filling in history. */
+  | 'history';
+
+type Dispensable = Exclude<StreamRank, 'needed'>;
+
+/** The streams of one node that make way when it grants few. */
+function streamQuota({ clock }: { readonly clock: Clock }) {
+  /** A function per open stream that makes way, which ends it. */
+  const open = { spare: new Set<() => void>(), history: new Set<() => void>() };
+  /** Until when no stream of this rank should be opened. */
+  const scarceUntilMs = { spare: -Infinity, history: -Infinity };
+  return {
+    /** True while no stream of this rank should be opened. */
+    isScarce: (rank: Dispensable): boolean => clock.monotonic() < scarceUntilMs[rank],
+    /** A stream that makes way was opened. Returns a function to call when it is over. */
+    yielding(end: () => void, rank: Dispensable = 'spare'): () => void {
+      open[rank].add(end);
+      return () => open[rank].delete(end);
+    },
+    /** The node refused a stream for lack of streams: those of a lower rank make way. */
+    refused(rank: StreamRank): void {
+      scarceUntilMs.history = clock.monotonic() + SCARCE_MS;
+      if (rank === 'history') return;
+      scarceUntilMs.spare = scarceUntilMs.history;
+      for (const end of [...open.history]) end();
+      if (rank === 'needed') for (const end of [...open.spare]) end();
     },
   };
 }
