@@ -82,7 +82,8 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'the last block of a spork is taken from whoever gives one':
       '(confirmed.get(height) ?? id) [-=== id-]{+!== undefined+};',
     'parent link not checked': 'tip === undefined || parentId [-=== tip.id-]{+!== undefined+} ||',
-    'restart from the watermark + 2': 'let next = base + [-1-]{+(latestBlock() === undefined ? 1 : 2)+};',
+    'restart from the watermark + 2':
+      'let next = window.latestIndexedHeight() + [-1-]{+(latestBlock() === undefined ? 1 : 2)+};',
   },
   'finality/blocks/finalizedBlocks.ts': {
     'the end of a spork is taken for the tip': [
