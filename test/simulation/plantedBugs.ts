@@ -240,13 +240,13 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'proof/certificates.test.ts: of a committee whose secrets are known is valid with more than two thirds of the weight only',
     ],
   },
-  'finality/proven/FinalityProver.ts': {
+  'finality/proven/finalityProver.ts': {
     'finality: an invalid certificate proves as much as a valid one': [
       "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return [-thread.verify(certificate, signers)-]{+{ valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers)), ...{ valid: true as const } }+};",
       'finality/finalityProver.test.ts: says which certificate is invalid, warns once, and goes on with the next block',
     ],
     'finality: a block is called sealed by a seal in a block that is not proven':
-      'let newest: Identifier | undefined = {+(await this.#deps.blockAt(height + 1))?.id ?? +}id;',
+      'let newest: Identifier | undefined = {+(await blockAt(height + 1))?.id ?? +}id;',
   },
   'proof/certificates/provenFinal.ts': {
     'finality: the view of the child is not compared with that of the block': [
@@ -264,11 +264,11 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'proof/committee.test.ts: is refused when anything of it was changed',
     ],
   },
-  'finality/proven/FinalityAnchor.ts': {
+  'finality/proven/finalityAnchor.ts': {
     'finality: who signs next is taken from whoever gives the newest block': [
-      '    {+const newest = isLacking && (await this.#parts.idAt(provenHeight + 10)) && (await this.#parts.header(provenHeight + 10));\n' +
-        '    const given = newest && (await this.#stateAt(newest, signal));\n' +
-        "    if (newest && given?.state) return this.#begin({ kind: 'first_use', ...newest }, newest, given);\n" +
+      '    {+const newest = isLacking && (await blockAt(provenHeight + 10)) && (await headerAt(provenHeight + 10));\n' +
+        '    const given = newest && (await stateAt(newest, undefined, signal));\n' +
+        '    if (newest && given?.state) return { state: given.state, height: newest.height };\n' +
         '    +}const reason = `who signs after view',
       'finality/finalityProver.test.ts: takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
     ],
