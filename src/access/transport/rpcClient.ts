@@ -6,7 +6,7 @@ import { proxyFor, wordsOf } from './channel/proxy.js';
 import { addressTurns, type ChannelOptions } from './channel/connection.js';
 import type { Channel, OpenChannel, StreamCall } from './channel/rpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { methodLimiter, type MethodLimiter } from './limits/methodLimiter.js';
+import { callRanks, methodLimiter, type CallRank, type MethodLimiter } from './limits/methodLimiter.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
 import { CUT, namedRoot, UNCONNECTED, UNSEEN, upstreamError, type CallStatus } from './upstreamErrors.js';
@@ -99,7 +99,14 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const { clock, credentials, events, healthRecord, isProvable, metrics } = dependencies;
   const { endpoint } = options;
   const { name } = endpoint;
-  const scarcity = streamQuota({ clock });
+  /** The open streams by rank, each as what ends it: where a node grants few, those of a lower rank make way. */
+  const streams = {
+    live: new Set<() => void>(),
+    spare: new Set<() => void>(),
+    history: new Set<() => void>(),
+  };
+  /** Until when no stream of the rank should be opened. */
+  const scarceUntilMs = { live: -Infinity, spare: -Infinity, history: -Infinity };
   /** Consecutive new channels on which nothing was answered either. */
   let reconnects = 0;
   let isClosed = false;
@@ -124,6 +131,18 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const limiters = new Map<string, MethodLimiter>();
   const unsupportedUntilMs = new Map<AccessMethod, number>();
   let calls = 0;
+
+  const isScarce = (rank: CallRank): boolean => clock.monotonic() < scarceUntilMs[rank];
+
+  /** The node refused a stream for lack of streams. */
+  const makeWayFor = (rank: CallRank): void => {
+    const untilMs = clock.monotonic() + SCARCE_MS;
+    if (rank !== 'live') scarceUntilMs[rank] = untilMs;
+    for (const lower of callRanks.slice(callRanks.indexOf(rank) + 1)) {
+      scarceUntilMs[lower] = untilMs;
+      for (const end of [...streams[lower]]) end();
+    }
+  };
 
   const limiterOf = (method: string): MethodLimiter => {
     const isOwn = unaryMethods.some((own) => own === method);
@@ -221,14 +240,13 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     signal: AbortSignal,
     rank: Rank,
   ): AsyncIterableIterator<T, undefined> => {
-    const ofSpare = POLLABLE.has(method) ? 'spare' : 'needed';
-    const streamRank: StreamRank = rank === 'history' ? rank : ofSpare;
+    const needed = POLLABLE.has(method) ? 'spare' : 'live';
+    const streamRank = rank === 'history' ? rank : needed;
     let call: StreamCall | undefined;
     let waiting: Reader<T> | undefined;
     let isSilent = true;
     /** Set once the stream is over: what the next `next()` throws, if anything. */
     let end: { readonly error: Error | undefined } | undefined;
-    let over: (() => void) | undefined;
 
     const onAbort = (): void => finish(abortReason(signal));
     const finish = (error?: Error): void => {
@@ -237,7 +255,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
       end = { error: reader === undefined ? error : undefined };
       waiting = undefined;
       signal.removeEventListener('abort', onAbort);
-      over?.();
+      streams[streamRank].delete(finish);
       if (call !== undefined && isSilent) turns.next();
       call?.cancel();
       if (error === undefined) reader?.resolve(DONE);
@@ -245,7 +263,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     };
     const start = (): StreamCall => {
       // Fails at once: otherwise this would look like a stream that the node ended.
-      if (rank === 'history' && scarcity.isScarce('history'))
+      if (streamRank === 'history' && isScarce(streamRank))
         throw errorOf('rate_limited', method, 'the node grants few streams, and history makes way');
       metrics.upstreamRequests.inc({ endpoint: name, method });
       // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
@@ -272,13 +290,13 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
             return;
           }
           const error = ofStatus(callStatus, method);
-          if (error.kind === 'rate_limited' || isFull(callStatus)) scarcity.refused(streamRank);
+          if (error.kind === 'rate_limited' || isFull(callStatus)) makeWayFor(streamRank);
           finish(failureOf(error, method));
         },
       });
       channel.close();
       // Streams that make way end without an error.
-      if (streamRank !== 'needed') over = scarcity.yielding(() => finish(), streamRank);
+      streams[streamRank].add(finish);
       signal.addEventListener('abort', onAbort, { once: true });
       return opened;
     };
@@ -325,7 +343,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     supports: (method: AccessMethod, rank: Rank): boolean => {
       if (!knows(method)) return false;
       // While streams are scarce, what can be polled is.
-      if (POLLABLE.has(method) && scarcity.isScarce(rank === 'history' ? rank : 'spare')) return false;
+      if (POLLABLE.has(method) && isScarce(rank === 'history' ? rank : 'spare')) return false;
       const other = EQUIVALENTS[method];
       return other === undefined || !knows(other) || !healthRecord.isBetterAskedBy(other, method);
     },
@@ -363,7 +381,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
           message = await ask((channel = shared));
         }
         if ('code' in message) {
-          if (isFull(message)) scarcity.refused('needed');
+          if (isFull(message)) makeWayFor('live');
           throw ofStatus(message, method);
         }
         gaveAtMs = clock.monotonic();
@@ -412,13 +430,14 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
      */
     admit: async ({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> => {
       if (isStream) {
-        if (scarcity.isScarce('spare')) return 'busy';
+        if (isScarce('spare')) return 'busy';
         let makeWay = (): void => undefined;
-        const leave = scarcity.yielding(() => makeWay());
-        return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
+        const end = (): void => makeWay();
+        streams.spare.add(end);
+        return { over: () => streams.spare.delete(end), onMakeWay: (act) => (makeWay = act) };
       }
       const limiter = limiterOf(method);
-      const permit = await limiter.acquire(signal, 'forwarded');
+      const permit = await limiter.acquire(signal, 'spare');
       if (permit === undefined) return 'busy';
       if (signal.aborted) throw abortReason(signal);
       return {
@@ -428,42 +447,6 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         },
         onMakeWay: () => undefined,
       };
-    },
-  };
-}
-
-/** The priority of a stream: those of a lower rank make way first. */
-type StreamRank =
-  /** Indispensable. */
-  | 'needed'
-  /** Its data can be polled instead, or it is forwarded. */
-  | 'spare'
-  /** For filling in history. */
-  | 'history';
-
-type Dispensable = Exclude<StreamRank, 'needed'>;
-
-/** The streams of one node that make way when it grants few. */
-function streamQuota({ clock }: { readonly clock: Clock }) {
-  /** A function per open stream that makes way, which ends it. */
-  const open = { spare: new Set<() => void>(), history: new Set<() => void>() };
-  /** Until when no stream of this rank should be opened. */
-  const scarceUntilMs = { spare: -Infinity, history: -Infinity };
-  return {
-    /** True while no stream of this rank should be opened. */
-    isScarce: (rank: Dispensable): boolean => clock.monotonic() < scarceUntilMs[rank],
-    /** A stream that makes way was opened. Returns a function to call when it is over. */
-    yielding(end: () => void, rank: Dispensable = 'spare'): () => void {
-      open[rank].add(end);
-      return () => open[rank].delete(end);
-    },
-    /** The node refused a stream for lack of streams: those of a lower rank make way. */
-    refused(rank: StreamRank): void {
-      scarceUntilMs.history = clock.monotonic() + SCARCE_MS;
-      if (rank === 'history') return;
-      scarceUntilMs.spare = scarceUntilMs.history;
-      for (const end of [...open.history]) end();
-      if (rank === 'needed') for (const end of [...open.spare]) end();
     },
   };
 }
