@@ -1,5 +1,5 @@
 export { proxyFor } from './transport/channel/proxy.js';
-export type { OpenChannel, StreamCall } from './transport/channel/RpcChannel.js';
+export type { OpenChannel, StreamCall } from './transport/channel/rpcChannel.js';
 export type { CallCredentials, NodeMetadata } from './transport/ports.js';
 export { longestValue, maskValues, withoutValues } from './transport/channel/sentMetadata.js';
 export { readStream, SLACK_HEIGHTS, streamPace, type StreamReader } from './transport/streams/readStream.js';

@@ -1,6 +1,6 @@
 import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { RpcChannel } from '../../src/access/transport/channel/RpcChannel.js';
+import { rpcChannel } from '../../src/access/transport/channel/rpcChannel.js';
 import type { OpenChannel } from '../../src/access/index.js';
 import { openLevelStore, type OpenStore } from '../../src/app/stores/openStore.js';
 import { createLogger, type Logger } from '../../src/observability/index.js';
@@ -33,7 +33,7 @@ const SUBJECTS: readonly (readonly [pattern: RegExp, subject: string])[] = [
 
 export function steppedChannel(steps: Steps): OpenChannel {
   return (options, dependencies) => {
-    const channel = new RpcChannel(options, dependencies);
+    const channel = rpcChannel(options, dependencies);
     const received = (subject: string): void => {
       steps.take(`${subject}.received`);
       if (steps.operation === 'commit') steps.take(`${subject}.received-during-write`);

@@ -7,7 +7,7 @@ export type Phase = 'catching up' | 'tip' | 'start' | 'restart';
 export type Mode = 'hybrid' | 'requester' | 'ediOnly' | 'peer';
 /** What is left honest: the node's other call or source, another node, or nothing. */
 export type Way = 'call' | 'node' | 'none';
-/** Without what says who signs, which holds up nothing: `FinalityProver` has tests of its own. */
+/** Without what says who signs, which holds up nothing: `finalityProver` has tests of its own. */
 type Called = Exclude<AccessMethod, 'GetProtocolStateSnapshotByHeight' | 'GetCommitteeEvidence'>;
 /** What the struck calls tell, together. */
 export const tells = {

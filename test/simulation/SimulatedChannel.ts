@@ -2,7 +2,7 @@ import { status } from '@grpc/grpc-js';
 import type { StreamCall } from '../../src/access/index.js';
 import type { CallStatus } from '../../src/access/transport/upstreamErrors.js';
 import type { ChannelOptions } from '../../src/access/transport/channel/connection.js';
-import type { Channel, StreamSink } from '../../src/access/transport/channel/RpcChannel.js';
+import type { Channel, StreamSink } from '../../src/access/transport/channel/rpcChannel.js';
 import { loadProtocol, methods, StatusError } from '../../src/devnet/index.js';
 import type { DevnetMethod, DevnetRequest } from '../../src/devnet/index.js';
 import { WireWriter } from '../../src/flow/index.js';

@@ -82,7 +82,8 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'the last block of a spork is taken from whoever gives one':
       '(confirmed.get(height) ?? id) [-=== id-]{+!== undefined+};',
     'parent link not checked': 'tip === undefined || parentId [-=== tip.id-]{+!== undefined+} ||',
-    'restart from the watermark + 2': 'let next = base + [-1-]{+(latestBlock() === undefined ? 1 : 2)+};',
+    'restart from the watermark + 2':
+      'let next = window.latestIndexedHeight() + [-1-]{+(latestBlock() === undefined ? 1 : 2)+};',
   },
   'finality/blocks/finalizedBlocks.ts': {
     'the end of a spork is taken for the tip': [
@@ -191,6 +192,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'access/blockProofs.test.ts: a block that a node sends is its lie, and counted, where its id refutes it: %s',
     ],
     'at rest: a call that failed counts as under way': '{+if (signal?.aborted !== true) +}calls -= 1;',
+    'a stream that is left is not cancelled': '[-      call?.cancel();\n-]',
   },
   'proof/blocks/BlockProver.ts': {
     'proofs: a block that its id refutes is taken': [
@@ -238,13 +240,13 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'proof/certificates.test.ts: of a committee whose secrets are known is valid with more than two thirds of the weight only',
     ],
   },
-  'finality/proven/FinalityProver.ts': {
+  'finality/proven/finalityProver.ts': {
     'finality: an invalid certificate proves as much as a valid one': [
       "      if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };\n      return [-thread.verify(certificate, signers)-]{+{ valid: true, signers: 1, weight: 1, threshold: 1, ...(await thread.verify(certificate, signers)), ...{ valid: true as const } }+};",
       'finality/finalityProver.test.ts: says which certificate is invalid, warns once, and goes on with the next block',
     ],
     'finality: a block is called sealed by a seal in a block that is not proven':
-      'let newest: Identifier | undefined = {+(await this.#deps.blockAt(height + 1))?.id ?? +}id;',
+      'let newest: Identifier | undefined = {+(await blockAt(height + 1))?.id ?? +}id;',
   },
   'proof/certificates/provenFinal.ts': {
     'finality: the view of the child is not compared with that of the block': [
@@ -262,11 +264,11 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'proof/committee.test.ts: is refused when anything of it was changed',
     ],
   },
-  'finality/proven/FinalityAnchor.ts': {
+  'finality/proven/finalityAnchor.ts': {
     'finality: who signs next is taken from whoever gives the newest block': [
-      '    {+const newest = isLacking && (await this.#parts.idAt(provenHeight + 10)) && (await this.#parts.header(provenHeight + 10));\n' +
-        '    const given = newest && (await this.#stateAt(newest, signal));\n' +
-        "    if (newest && given?.state) return this.#begin({ kind: 'first_use', ...newest }, newest, given);\n" +
+      '    {+const newest = isLacking && (await blockAt(provenHeight + 10)) && (await headerAt(provenHeight + 10));\n' +
+        '    const given = newest && (await stateAt(newest, undefined, signal));\n' +
+        '    if (newest && given?.state) return { state: given.state, height: newest.height };\n' +
         '    +}const reason = `who signs after view',
       'finality/finalityProver.test.ts: takes no next committee on the word of nodes that withhold the state at the end of an epoch (%s)',
     ],
@@ -329,9 +331,6 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     ],
     'execution data is read on above the window':
       'if (height > window.upperBound() [-|| window.blockAt(height) === undefined-]{++ 4+}) return false;',
-  },
-  'access/transport/streams/messageStream.ts': {
-    'a stream that is left is not cancelled': '[-    ended?.cancel();\n-]',
   },
   'access/transport/limits/methodLimiter.ts': {
     'a caller that went away keeps its turn at the limiter': '[-queue.delete(admit);\n          -]if',

@@ -2,7 +2,7 @@ import { connectivityState, Metadata, status, type StatusObject } from '@grpc/gr
 import { isAbort, unlessAborted, type Clock } from '../../runtime/index.js';
 import { addressTurns, openConnection } from '../transport/channel/connection.js';
 import type { AddressTurns, Connection } from '../transport/channel/connection.js';
-import type { StreamCall } from '../transport/channel/RpcChannel.js';
+import type { StreamCall } from '../transport/channel/rpcChannel.js';
 import { maskValues, metadataFor, shownStatus } from '../transport/channel/sentMetadata.js';
 import { withoutSentValues } from '../transport/channel/sentMetadata.js';
 import type { Endpoint } from '../transport/endpoint.js';
@@ -144,7 +144,7 @@ export class Forwarder {
         if (end !== 'lost') return 'ended';
         if (!isRepeatable) return 'lost';
       } finally {
-        own?.client.close();
+        own?.channel.close();
       }
     }
     return outcome;
@@ -153,12 +153,12 @@ export class Forwarder {
   /** Takes no more calls. Those that are sent go on: their connections close with the last of them. */
   close(): void {
     this.#isClosed = true;
-    for (const { connection } of this.#nodes.values()) connection.client.close();
+    for (const { connection } of this.#nodes.values()) connection.channel.close();
   }
 
   #add(endpoint: Endpoint): ForwardingNode {
     const turns = addressTurns(this.#parts.clock, (turn) => {
-      node.connection.client.close();
+      node.connection.channel.close();
       if (!this.#isClosed) node.connection = this.#open(endpoint, turn);
     });
     const node: ForwardingNode = { connection: this.#open(endpoint, turns.turn), turns };
@@ -224,7 +224,7 @@ function send(
       call.cancelWithStatus(status.CANCELLED, 'the stream had to make way');
     };
     admission.onMakeWay(() => makeWay(MADE_WAY));
-    const leave = isStream ? connection.streams(() => makeWay(SHUTTING_DOWN)) : undefined;
+    const leave = isStream ? connection.onDrain(() => makeWay(SHUTTING_DOWN)) : undefined;
     call.start(metadataFor(sent, ofCaller.clone()), {
       onReceiveMetadata: (metadata) => {
         if (isOver) return;

@@ -40,7 +40,7 @@ export function grpcAccessNode(
     const ask = <T>(method: UnaryMethod, request: Buffer, decode: Decode<T>, how?: CallOptions): Promise<T> =>
       rpc.unary(method, request, decode, rank, how);
     const follow = <T>(question: StreamQuestion<T>, { signal }: StreamOptions): AsyncIterable<T> =>
-      rpc.stream(question, signal, rank);
+      rpc.follow(question, signal, rank);
     const node: RankedNode = {
       name: endpoint.name,
       healthOf: (method) => healthRecord.healthOf(method),

@@ -81,12 +81,10 @@ export class AccessNetwork extends NodePool {
    * OperatorError `foreign` when all that answer are foreign; as of all these waits, the signal's abort reason.
    */
   async whenIdentified(signal: AbortSignal): Promise<void> {
-    const isUsed = (): boolean => this.named().some(isUsable);
-    const isForeign = (): boolean => this.#areAllTried() && foreignOf(this.named()).length > 0;
-    await this.#until(() => isUsed() || isForeign(), signal);
-    if (isUsed()) return;
-    const message = foreignMessage(foreignOf(this.named()), this.dependencies.expectation(), this.source);
-    throw new OperatorError('foreign', message);
+    const foreign = (): string | undefined => (this.#areAllTried() ? this.chainReplaced() : undefined);
+    await this.#until(() => this.named().some(isUsable) || foreign() !== undefined, signal);
+    const message = foreign();
+    if (message !== undefined) throw new OperatorError('foreign', message);
   }
 
   /**
@@ -128,7 +126,8 @@ export class AccessNetwork extends NodePool {
   chainReplaced(): string | undefined {
     const named = this.named();
     // The last answer of a node that is silent says nothing about what it will serve when it is back.
-    const foreign = foreignOf(named.filter(({ outage }) => !outage));
+    const heard = named.filter(({ outage }) => !outage);
+    const foreign = heard.flatMap(({ foreign: why, node: { name } }) => (why ? { name, foreign: why } : []));
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
     return foreignMessage(foreign, this.dependencies.expectation(), this.source);
   }
@@ -351,8 +350,4 @@ export class AccessNetwork extends NodePool {
     this.dependencies.logger.warn(fields, `${name} is foreign and left out`);
     this.dependencies.logger.debug({ endpoint: node.name, ...foreign }, `ids of the foreign ${name}`);
   }
-}
-
-function foreignOf(members: readonly PoolMember[]) {
-  return members.flatMap(({ node: { name }, foreign }) => (foreign === undefined ? [] : { name, foreign }));
 }

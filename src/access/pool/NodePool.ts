@@ -18,12 +18,10 @@ import { SporkVerifier } from './sporks/SporkVerifier.js';
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
 
-/** A node that reports a head below our last block gets a new handshake, but no more often than this. */
-const BELOW_ASKED_EVERY_MS = 5_000;
+/** For a head below our last block, or a wanted height that none serves, a node is identified anew no more often than this. */
+const ASKED_EVERY_MS = 5_000;
 /** A node whose head has not moved for so long is asked anew: behind its name, another connection may lead to one that goes on. */
 const HEAD_STILL_MS = 60_000;
-/** While no node serves a wanted height, each gets a new handshake, but no more often than this. */
-const UNSERVED_ASKED_EVERY_MS = 5_000;
 /**
  * How long a node that fails to name its spork is not asked for its first block: the spork is recorded with that block,
  * and would be recorded without its id, or not at all.
@@ -101,10 +99,8 @@ export class NodePool implements AccessNodes {
       if (fault === 'lied' || !method.startsWith('Subscribe')) this.report(node, fault, detail, method);
     },
   };
-  readonly #sporks: SporkTable;
-  readonly #ratePerSecond: number;
+  readonly #options: AccessNetworkOptions;
   readonly dependencies: AccessNetworkDependencies;
-  readonly #open: OpenNode;
   readonly #byName = new Map<string, PoolMember>();
   /** Nothing was stored when this was looked at last. */
   #isNew: boolean;
@@ -113,11 +109,10 @@ export class NodePool implements AccessNodes {
 
   /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
   constructor(options: AccessNetworkOptions, dependencies: AccessNetworkDependencies) {
-    const { clock, expectation, logger, openNode } = dependencies;
+    const { clock, expectation, logger } = dependencies;
     const { sporks, sporkRoot, proof } = options;
     this.source = options.accessNodes.length === 0 ? 'peer' : 'access node';
-    this.#sporks = sporks;
-    this.#ratePerSecond = options.ratePerSecond;
+    this.#options = options;
     this.dependencies = dependencies;
     this.#isNew = expectation().watermark === undefined;
     const tabled = sporks.flatMap(({ rootHeight, endHeightExclusive }) => [rootHeight, endHeightExclusive]);
@@ -131,12 +126,11 @@ export class NodePool implements AccessNodes {
         servers: (height) => this.#servers(height),
         sporkRoot: (height) => this.sporkAt(height)?.rootHeight,
       });
-    this.#open = openNode ?? ((...node) => this.#openGrpc(options, ...node));
     for (const { endpoint, roles } of configuredNodes(options)) this.#add(endpoint, 'configured', roles);
   }
 
   get hasSporks(): boolean {
-    return this.#sporks.length > 0;
+    return this.#options.sporks.length > 0;
   }
 
   get members(): readonly PoolMember[] {
@@ -207,7 +201,6 @@ export class NodePool implements AccessNodes {
   /** Drops a historic node. It is added again when it is wanted again. */
   remove(member: PoolMember): void {
     this.#byName.delete(member.node.name);
-    this.verifier.forget(member);
     member.node.client.close();
     this.refreshRanges();
   }
@@ -219,7 +212,7 @@ export class NodePool implements AccessNodes {
 
   /** Identifies the nodes again, because none serves a wanted height: their known ranges may be wrong or outdated. */
   askAgain(): void {
-    const beforeMs = this.dependencies.clock.monotonic() - UNSERVED_ASKED_EVERY_MS;
+    const beforeMs = this.dependencies.clock.monotonic() - ASKED_EVERY_MS;
     for (const member of this.named())
       if (isUsable(member) && member.askedAtMs <= beforeMs) member.pause.wake();
   }
@@ -231,7 +224,6 @@ export class NodePool implements AccessNodes {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
       if (this.verifier.verdict(root) === 'followed') roots.add(root);
-      this.verifier.rememberId(root);
     }
     this.#sporkRoots = [...roots].sort((a, b) => a - b);
     for (const member of this.members) member.range = rangeOf(member, this.#sporkRoots);
@@ -251,7 +243,7 @@ export class NodePool implements AccessNodes {
   /** The ranges of each usable node, and of the historic nodes of each spork of the table. */
   servedRanges(): readonly ServedRange[] {
     const usable = this.members.filter((member) => member.roles.access && isUsable(member));
-    const tabled = this.#sporks.filter(({ accessNodes }) => accessNodes.length > 0);
+    const tabled = this.#options.sporks.filter(({ accessNodes }) => accessNodes.length > 0);
     return [
       ...usable.map(({ range }) => range),
       ...tabled.map(({ rootHeight, endHeightExclusive }) => ({
@@ -263,7 +255,7 @@ export class NodePool implements AccessNodes {
 
   /** Heights at which a spork begins, as far as usable nodes and the table know. */
   sporkRoots(): readonly number[] {
-    return [...this.#sporkRoots, ...this.#sporks.map(({ rootHeight }) => rootHeight)];
+    return [...this.#sporkRoots, ...this.#options.sporks.map(({ rootHeight }) => rootHeight)];
   }
 
   /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
@@ -277,12 +269,13 @@ export class NodePool implements AccessNodes {
    */
   sporkAt(height: number): SporkRoot | undefined {
     // The table needs no confirmation. Asked for every block, so without lists in between.
-    let rootHeight = sporkOf(this.#sporks, height)?.rootHeight;
+    let rootHeight = sporkOf(this.#options.sporks, height)?.rootHeight;
     if (this.verifier.wasFollowed(height)) rootHeight = height;
     for (const member of this.#byName.values()) {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || root > height || root <= (rootHeight ?? -1)) continue;
-      if (isHeard(member) && isUsable(member) && this.verifier.mayRecord(root, height)) rootHeight = root;
+      if (isHeard(member) && isUsable(member) && this.verifier.verdict(root) === 'followed')
+        rootHeight = root;
     }
     return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.verifier.agreedId(rootHeight) };
   }
@@ -385,7 +378,7 @@ export class NodePool implements AccessNodes {
   }
 
   #historicNodes(height: number): readonly Endpoint[] {
-    return sporkOf(this.#sporks, height)?.accessNodes.map(parseEndpoint) ?? [];
+    return sporkOf(this.#options.sporks, height)?.accessNodes.map(parseEndpoint) ?? [];
   }
 
   /** Those that can be asked for the block of a height now, and those that may have it and have not answered at all yet. */
@@ -415,7 +408,7 @@ export class NodePool implements AccessNodes {
         const atMs = clock.monotonic();
         noteHead(member, height, atMs);
         const watermark = expectation().watermark?.height ?? -1;
-        if (height < watermark && atMs - member.askedAtMs >= BELOW_ASKED_EVERY_MS) member.pause.wake();
+        if (height < watermark && atMs - member.askedAtMs >= ASKED_EVERY_MS) member.pause.wake();
         const stillMs = atMs - Math.max(member.askedAtMs, member.risesMs.at(-1) ?? atMs);
         if (stillMs < HEAD_STILL_MS || member.range.endExclusive !== undefined) return;
         node.client.renew();
@@ -429,10 +422,23 @@ export class NodePool implements AccessNodes {
       // Info only: readiness warns about what these calls hold up.
       onReconnect: () => logger.info({ endpoint: endpoint.name }, 'calls kept timing out, reconnecting'),
     };
-    const healthRecord = new NodeHealthRecord({ clock });
-    const ofHistoric = Math.min(this.#ratePerSecond || Infinity, HISTORIC_RATE_PER_SECOND);
-    const ratePerSecond = origin === 'configured' ? this.#ratePerSecond : ofHistoric;
-    const node = this.#open(endpoint, { ratePerSecond, isPeer: roles.peer }, { healthRecord, events });
+    const { maxMessageBytes, ratePerSecond: ofConfigured, timeoutMs, userAgent } = this.#options;
+    const ofHistoric = Math.min(ofConfigured || Infinity, HISTORIC_RATE_PER_SECOND);
+    const ratePerSecond = origin === 'configured' ? ofConfigured : ofHistoric;
+    const isPeer = roles.peer;
+    const reported = { healthRecord: new NodeHealthRecord({ clock }), events };
+    const node: PooledNode =
+      this.dependencies.openNode?.(endpoint, { ratePerSecond, isPeer }, reported) ??
+      grpcAccessNode(
+        { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
+        {
+          ...this.dependencies,
+          ...reported,
+          isProvable: isPeer && this.proofs !== undefined,
+          proveBlock: this.proofs?.decoderOf(endpoint.name, isPeer),
+          credentials: this.dependencies.credentialsFor?.(endpoint, isPeer),
+        },
+      );
     const member = new PoolMember(node, origin, roles, clock);
     this.#byName.set(node.name, member);
     this.refreshRanges();
@@ -440,22 +446,6 @@ export class NodePool implements AccessNodes {
     for (const reason of blockRefusals) metrics.invalidBlocks.inc({ endpoint: node.name, reason }, 0);
     this.onMember?.(member);
     return member;
-  }
-
-  #openGrpc(
-    { maxMessageBytes, timeoutMs, userAgent }: AccessNetworkOptions,
-    ...[endpoint, { ratePerSecond, isPeer }, reported]: Parameters<OpenNode>
-  ): PooledNode {
-    return grpcAccessNode(
-      { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
-      {
-        ...this.dependencies,
-        ...reported,
-        isProvable: isPeer && this.proofs !== undefined,
-        proveBlock: this.proofs?.decoderOf(endpoint.name, isPeer),
-        credentials: this.dependencies.credentialsFor?.(endpoint, isPeer),
-      },
-    );
   }
 }
 

@@ -1,13 +1,12 @@
 import { status } from '@grpc/grpc-js';
 import { WireError } from '../../flow/index.js';
 import { abortReason, asError, type Clock } from '../../runtime/index.js';
-import { RpcChannel } from './channel/RpcChannel.js';
+import { rpcChannel } from './channel/rpcChannel.js';
 import { proxyFor, wordsOf } from './channel/proxy.js';
 import { addressTurns, type ChannelOptions } from './channel/connection.js';
-import type { Channel, OpenChannel, StreamSink } from './channel/RpcChannel.js';
+import type { Channel, OpenChannel, StreamCall } from './channel/rpcChannel.js';
 import type { NodeHealthRecord } from '../selection/NodeHealthRecord.js';
-import { methodLimiter, type MethodLimiter } from './limits/methodLimiter.js';
-import { messageStream, streamQuota, type StreamRank, type StreamSource } from './streams/messageStream.js';
+import { callRanks, methodLimiter, type CallRank, type MethodLimiter } from './limits/methodLimiter.js';
 import { pathOf } from './methodPaths.js';
 import type { AccessMetrics, Admission, AdmittedCall, CallCredentials, NodeEvents } from './ports.js';
 import { CUT, namedRoot, UNCONNECTED, UNSEEN, upstreamError, type CallStatus } from './upstreamErrors.js';
@@ -45,6 +44,16 @@ const MAX_WAITING_CALLS = 1_024;
 const MAX_WAITING_FORWARDED_CALLS = 256;
 /** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
+
+/** After a node refused a stream for lack of streams, no dispensable stream is opened there for this long. */
+const SCARCE_MS = 60_000;
+
+interface Reader<T> {
+  readonly resolve: (result: IteratorResult<T, undefined>) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const DONE: IteratorReturnResult<undefined> = { done: true, value: undefined };
 
 export interface RpcClientOptions extends ChannelOptions {
   /** Unary calls per second, per node and method; 0 = no limit. */
@@ -90,8 +99,14 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const { clock, credentials, events, healthRecord, isProvable, metrics } = dependencies;
   const { endpoint } = options;
   const { name } = endpoint;
-  /** Streams that make way end without an error. */
-  const scarcity = streamQuota({ clock });
+  /** The open streams by rank, each as what ends it: where a node grants few, those of a lower rank make way. */
+  const streams = {
+    live: new Set<() => void>(),
+    spare: new Set<() => void>(),
+    history: new Set<() => void>(),
+  };
+  /** Until when no stream of the rank should be opened. */
+  const scarceUntilMs = { live: -Infinity, spare: -Infinity, history: -Infinity };
   /** Consecutive new channels on which nothing was answered either. */
   let reconnects = 0;
   let isClosed = false;
@@ -99,7 +114,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const open = (): Channel => {
     const parts = { clock, metadata: credentials?.metadata };
     const turned = { ...options, turn: turns.turn };
-    return dependencies.openChannel?.(turned, parts) ?? new RpcChannel(turned, parts);
+    return (dependencies.openChannel ?? rpcChannel)(turned, parts);
   };
   let shared = open();
   /**
@@ -116,6 +131,18 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const limiters = new Map<string, MethodLimiter>();
   const unsupportedUntilMs = new Map<AccessMethod, number>();
   let calls = 0;
+
+  const isScarce = (rank: CallRank): boolean => clock.monotonic() < scarceUntilMs[rank];
+
+  /** The node refused a stream for lack of streams. */
+  const makeWayFor = (rank: CallRank): void => {
+    const untilMs = clock.monotonic() + SCARCE_MS;
+    if (rank !== 'live') scarceUntilMs[rank] = untilMs;
+    for (const lower of callRanks.slice(callRanks.indexOf(rank) + 1)) {
+      scarceUntilMs[lower] = untilMs;
+      for (const end of [...streams[lower]]) end();
+    }
+  };
 
   const limiterOf = (method: string): MethodLimiter => {
     const isOwn = unaryMethods.some((own) => own === method);
@@ -204,28 +231,99 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     if (reconnects === 1) events?.onReconnect?.();
   };
 
-  const openStream = ({ method, request }: StreamQuestion<unknown>, rank: StreamRank, sink: StreamSink) => {
-    metrics.upstreamRequests.inc({ endpoint: name, method });
-    // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
-    // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
-    const channel = isClosed ? shared : open();
+  /**
+   * A stream of answers: each `next()` requests one message from the channel, and nothing is read ahead. The first one opens
+   * the call. Not an async generator, for speed: one promise per message.
+   */
+  const follow = <T>(
+    { decode, method, request }: StreamQuestion<T>,
+    signal: AbortSignal,
+    rank: Rank,
+  ): AsyncIterableIterator<T, undefined> => {
+    const needed = POLLABLE.has(method) ? 'spare' : 'live';
+    const streamRank = rank === 'history' ? rank : needed;
+    let call: StreamCall | undefined;
+    let waiting: Reader<T> | undefined;
     let isSilent = true;
-    const onMessage = (message: Buffer): void => {
-      isSilent = false;
-      gaveAtMs = clock.monotonic();
-      sink.onMessage(message);
+    /** Set once the stream is over: what the next `next()` throws, if anything. */
+    let end: { readonly error: Error | undefined } | undefined;
+
+    const onAbort = (): void => finish(abortReason(signal));
+    const finish = (error?: Error): void => {
+      if (end !== undefined) return;
+      const reader = waiting;
+      end = { error: reader === undefined ? error : undefined };
+      waiting = undefined;
+      signal.removeEventListener('abort', onAbort);
+      streams[streamRank].delete(finish);
+      if (call !== undefined && isSilent) turns.next();
+      call?.cancel();
+      if (error === undefined) reader?.resolve(DONE);
+      else reader?.reject(error);
     };
-    const call = channel.stream(pathOf(method, isProvable), request, { ...sink, onMessage });
-    channel.close();
-    // It may have to make way, until it is cancelled, as every call is in the end.
-    const end = (): void => sink.onEnd({ code: status.OK, details: '' });
-    const over = rank === 'needed' ? undefined : scarcity.yielding(end, rank);
-    const cancel = (): void => {
-      if (isSilent) turns.next();
-      over?.();
-      call.cancel();
+    const start = (): StreamCall => {
+      // Fails at once: otherwise this would look like a stream that the node ended.
+      if (streamRank === 'history' && isScarce(streamRank))
+        throw errorOf('rate_limited', method, 'the node grants few streams, and history makes way');
+      metrics.upstreamRequests.inc({ endpoint: name, method });
+      // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
+      // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
+      const channel = isClosed ? shared : open();
+      const opened = channel.stream(pathOf(method, isProvable), request, {
+        onMessage: (message) => {
+          if (end !== undefined) return;
+          isSilent = false;
+          gaveAtMs = clock.monotonic();
+          try {
+            const value = decode(message);
+            const reader = waiting;
+            waiting = undefined;
+            reader?.resolve({ done: false, value });
+          } catch (error) {
+            finish(failureOf(error, method));
+          }
+        },
+        onEnd: (callStatus) => {
+          if (end !== undefined) return;
+          if (callStatus.code === status.OK) {
+            finish();
+            return;
+          }
+          const error = ofStatus(callStatus, method);
+          if (error.kind === 'rate_limited' || isFull(callStatus)) makeWayFor(streamRank);
+          finish(failureOf(error, method));
+        },
+      });
+      channel.close();
+      // Streams that make way end without an error.
+      streams[streamRank].add(finish);
+      signal.addEventListener('abort', onAbort, { once: true });
+      return opened;
     };
-    return { read: () => call.read(), cancel };
+    return {
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+      next() {
+        if (end === undefined && signal.aborted) finish(abortReason(signal));
+        if (end !== undefined) {
+          const { error } = end;
+          // An error is thrown once; afterwards the iterator is simply done.
+          end = { error: undefined };
+          return error === undefined ? Promise.resolve(DONE) : Promise.reject(error);
+        }
+        return new Promise((resolve, reject) => {
+          waiting = { resolve, reject };
+          call ??= start();
+          call.read();
+        });
+      },
+      /** Cancels the call. A pending read ends as the end of the stream. */
+      return() {
+        finish();
+        return Promise.resolve(DONE);
+      },
+    };
   };
 
   return {
@@ -245,7 +343,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     supports: (method: AccessMethod, rank: Rank): boolean => {
       if (!knows(method)) return false;
       // While streams are scarce, what can be polled is.
-      if (POLLABLE.has(method) && scarcity.isScarce(rank === 'history' ? rank : 'spare')) return false;
+      if (POLLABLE.has(method) && isScarce(rank === 'history' ? rank : 'spare')) return false;
       const other = EQUIVALENTS[method];
       return other === undefined || !knows(other) || !healthRecord.isBetterAskedBy(other, method);
     },
@@ -283,7 +381,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
           message = await ask((channel = shared));
         }
         if ('code' in message) {
-          if (isFull(message)) scarcity.refused('needed');
+          if (isFull(message)) makeWayFor('live');
           throw ofStatus(message, method);
         }
         gaveAtMs = clock.monotonic();
@@ -312,32 +410,8 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         calls -= 1;
       }
     },
-    /** A stream of answers, taken one by one; see `messageStream`. */
-    stream: <T>(question: StreamQuestion<T>, signal: AbortSignal, rank: Rank): AsyncIterable<T> => {
-      const { method } = question;
-      const streamRank = rank === 'history' ? rank : POLLABLE.has(method) ? 'spare' : 'needed';
-      const source: StreamSource<T> = {
-        open: (sink) => {
-          // Fails at once: otherwise this would look like a stream that the node ended.
-          if (rank === 'history' && scarcity.isScarce('history'))
-            throw errorOf('rate_limited', method, 'the node grants few streams, and history makes way');
-          return openStream(question, streamRank, sink);
-        },
-        decode: (message) => {
-          try {
-            return question.decode(message);
-          } catch (error) {
-            throw failureOf(error, method);
-          }
-        },
-        fail: (callStatus) => {
-          const error = ofStatus(callStatus, method);
-          if (error.kind === 'rate_limited' || isFull(callStatus)) scarcity.refused(streamRank);
-          return failureOf(error, method);
-        },
-      };
-      return messageStream(source, signal);
-    },
+    /** Expected errors: `UpstreamError`; the signal's abort reason. */
+    follow,
     /** Further calls go out over a new connection, to the next address of the name. */
     renew: (): void => {
       if (isClosed) return;
@@ -356,13 +430,14 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
      */
     admit: async ({ method, isStream }: AdmittedCall, signal: AbortSignal): Promise<Admission | 'busy'> => {
       if (isStream) {
-        if (scarcity.isScarce('spare')) return 'busy';
+        if (isScarce('spare')) return 'busy';
         let makeWay = (): void => undefined;
-        const leave = scarcity.yielding(() => makeWay());
-        return { over: () => leave(), onMakeWay: (end) => (makeWay = end) };
+        const end = (): void => makeWay();
+        streams.spare.add(end);
+        return { over: () => streams.spare.delete(end), onMakeWay: (act) => (makeWay = act) };
       }
       const limiter = limiterOf(method);
-      const permit = await limiter.acquire(signal, 'forwarded');
+      const permit = await limiter.acquire(signal, 'spare');
       if (permit === undefined) return 'busy';
       if (signal.aborted) throw abortReason(signal);
       return {

@@ -1,8 +1,8 @@
 import { AccessNetwork, type AccessNetworkDependencies, type OpenChannel } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { endpointSlots, Window } from '../../collections/index.js';
-import { FinalityProver, followHeads, ProofBackfill } from '../../finality/index.js';
-import type { FinalizationListener } from '../../finality/index.js';
+import { finalityProver, followHeads, ProofBackfill } from '../../finality/index.js';
+import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
 import { soleLeadership, type Leadership, type SharedQueue } from '../../ranges/index.js';
@@ -148,7 +148,7 @@ function openProver(
   if (!roles.includes('live')) return undefined;
   const { certificates, network, sporks, store, window } = common;
   const hasher = new BlockHasher();
-  return new FinalityProver(
+  return finalityProver(
     { named: namedBlocks(checkpoint, sporks), isProving: mode !== 'off' },
     {
       ...common,

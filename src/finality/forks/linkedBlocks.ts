@@ -14,7 +14,7 @@ export interface RootParent {
 export type LinkedBlocks = ReturnType<typeof linkedBlocks>;
 
 /**
- * The blocks above the watermark that link to it, parent by parent, without a gap. Holds two heights; the blocks
+ * The blocks above the watermark that link to it, parent by parent, without a gap. Holds one height; the blocks
  * themselves are in the records of the heights.
  */
 export function linkedBlocks(
@@ -30,11 +30,10 @@ export function linkedBlocks(
       .filter(({ rootParentIsBelow = true }) => rootParentIsBelow)
       .map(({ rootHeight, rootParentId }) => [rootHeight - 1, rootParentId]),
   );
-  let base = window.latestIndexedHeight();
-  let next = base + 1;
+  let next = window.latestIndexedHeight() + 1;
 
   const at = (height: number): LinkedHeight | undefined =>
-    height > base && height < next ? window.at(height) : undefined;
+    height > window.latestIndexedHeight() && height < next ? window.at(height) : undefined;
   /** False when the spork table confirms another block at this height. */
   const isAcceptable = ({ height, id }: BlockHead): boolean => (confirmed.get(height) ?? id) === id;
   const follows = ({ height, parentId }: FinalizedBlock, tip: BlockHead | undefined): boolean =>
@@ -51,13 +50,11 @@ export function linkedBlocks(
     next = Math.min(next, height);
   };
   /**
-   * Drops the blocks that the watermark has passed. If those above do not follow it (it passed blocks that an earlier run
+   * Leaves the blocks that the watermark has passed. If those above do not follow it (it passed blocks that an earlier run
    * had made durable), removes all of them.
    */
   const prune = (): void => {
     const watermark = window.latestIndexedHeight();
-    if (watermark <= base) return;
-    base = watermark;
     next = Math.max(next, watermark + 1);
     const above = at(watermark + 1)?.block;
     if (above !== undefined && !follows(above, latestBlock())) takeBack(watermark + 1);

@@ -16,7 +16,8 @@ const PASSING: ReadonlySet<UpstreamErrorKind> = new Set([
 ]);
 
 export type ProtocolStateAnswer =
-  | { readonly state: EpochState; readonly parts: StateParts }
+  /** `wasAnchor`: it was kept, as that of an anchor or not. */
+  | { readonly state: EpochState; readonly parts: StateParts; readonly wasAnchor?: boolean }
   | {
       readonly state: undefined;
       readonly reason: string;

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { parseEndpoint, UpstreamError, type UpstreamErrorKind } from '../../../src/access/index.js';
 import { grpcAccessNode, type PooledNode } from '../../../src/access/node/grpcAccessNode.js';
-import { RpcChannel } from '../../../src/access/transport/channel/RpcChannel.js';
+import { rpcChannel } from '../../../src/access/transport/channel/rpcChannel.js';
 import { pathOf } from '../../../src/access/transport/methodPaths.js';
 import { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
 import type { RpcClientOptions } from '../../../src/access/transport/rpcClient.js';
@@ -214,7 +214,7 @@ describe('unary calls', () => {
     atEnd(() => lookup.mockRestore());
     const askAt = (text: string) => {
       const endpoint = parseEndpoint(text);
-      const channel = new RpcChannel({ endpoint, maxMessageBytes: 1024, userAgent: 'test' }, { clock });
+      const channel = rpcChannel({ endpoint, maxMessageBytes: 1024, userAgent: 'test' }, { clock });
       atEnd(() => channel.close());
       return () => channel.unary(pathOf('GetNetworkParameters'), Buffer.alloc(0), { timeoutMs: 1_000 });
     };

@@ -1,7 +1,7 @@
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import type { ReceivedBlock, UpstreamError } from '../../../src/access/index.js';
-import type { Channel } from '../../../src/access/transport/channel/RpcChannel.js';
+import type { Channel } from '../../../src/access/transport/channel/rpcChannel.js';
 import type { ProofMode } from '../../../src/access/node/BlockProofs.js';
 import { Chain, consecutiveSporks, DevnetNode, loadProtocol } from '../../../src/devnet/index.js';
 import { resolveNodeOptions, StatusError, UnaryCalls } from '../../../src/devnet/index.js';

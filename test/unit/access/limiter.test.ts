@@ -241,9 +241,9 @@ it('calls that yield leave behind everybody else, and get what is left of the ra
   const paced = limiter(10);
   now(paced);
   const left: string[] = [];
-  const call = (name: string, caller?: 'forwarded') =>
+  const call = (name: string, caller?: 'spare') =>
     void Promise.resolve(paced.acquire(undefined, caller)).then(() => left.push(name));
-  for (const name of ['yielding 1', 'yielding 2']) call(name, 'forwarded');
+  for (const name of ['yielding 1', 'yielding 2']) call(name, 'spare');
   call('own 1');
   // They take nothing of what is promised to the others.
   expect(paced.delayMs()).toBe(200);
@@ -258,13 +258,13 @@ it('calls that yield leave behind everybody else, and get what is left of the ra
 
 it('calls that yield leave at once while nobody waits, wait no more when they are given up, and are bounded', async () => {
   const paced = limiter(10, 2);
-  expect(paced.acquire(undefined, 'forwarded')).not.toBeInstanceOf(Promise);
+  expect(paced.acquire(undefined, 'spare')).not.toBeInstanceOf(Promise);
   const end = new AbortController();
-  const waiting = (['forwarded', 'forwarded', 'live'] as const).map((who) => paced.acquire(end.signal, who));
-  expect(paced.acquire(undefined, 'forwarded')).toBeUndefined();
+  const waiting = (['spare', 'spare', 'live'] as const).map((who) => paced.acquire(end.signal, who));
+  expect(paced.acquire(undefined, 'spare')).toBeUndefined();
   end.abort();
   for (const call of waiting) await expect(call).rejects.toThrow();
-  expect([paced.delayMs('forwarded'), clock.pendingTimers]).toEqual([100, 0]);
+  expect([paced.delayMs('spare'), clock.pendingTimers]).toEqual([100, 0]);
 });
 
 it('calls for history leave one call to the others, which so need not wait for them', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { FinalityProver, type NamedBlock } from '../../../src/finality/index.js';
-import type { FinalityProverDependencies } from '../../../src/finality/proven/FinalityProver.js';
+import { finalityProver, type FinalityProver, type NamedBlock } from '../../../src/finality/index.js';
+import type { FinalityProverDependencies } from '../../../src/finality/proven/finalityProver.js';
 import { identifierBytes, type Identifier } from '../../../src/flow/index.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import { certificateThread, type CertificatePort, type StoredHeader } from '../../../src/proof/index.js';
@@ -87,7 +87,7 @@ class Proving extends World {
     this.range = { from, to };
     this.evidence = evidence;
     change(this);
-    this.prover = new FinalityProver(
+    this.prover = finalityProver(
       { named, isProving },
       {
         ...{ clock: this.clock, logger: this.logger, metrics: this.metrics, nodes: this.nodes, thread },

@@ -65,7 +65,7 @@ export class SporkVerifier {
    */
   readonly #followed = new Set<number>();
   /** Nodes whose claim was contradicted: their next claim delays nothing. */
-  readonly #doubted = new Set<PoolMember>();
+  readonly #doubted = new WeakSet<PoolMember>();
 
   constructor(parts: Parts) {
     this.known = parts.known;
@@ -98,16 +98,9 @@ export class SporkVerifier {
   }
 
   /**
-   * True when a block of this height may be recorded with this spork: it is followed, or was when its root was read,
-   * before another node appeared that has to be checked.
+   * A spork that begins at this height was followed, and nothing has contradicted it since, though another node may have
+   * appeared that has to be checked: its root may be recorded with it.
    */
-  mayRecord(rootHeight: number, height: number): boolean {
-    const verdict = this.verdict(rootHeight);
-    if (verdict !== 'undecided') return verdict === 'followed';
-    return height === rootHeight && this.wasFollowed(rootHeight);
-  }
-
-  /** A spork that begins at this height was followed, and nothing has contradicted it since. */
   wasFollowed(rootHeight: number): boolean {
     return this.#followed.has(rootHeight);
   }
@@ -130,11 +123,6 @@ export class SporkVerifier {
     );
   }
 
-  forget(member: PoolMember): void {
-    this.#doubted.delete(member);
-    this.#collect();
-  }
-
   /** The id named by a majority, or the last agreed id while no node names any; empty if there is none. */
   agreedId(rootHeight: number): string {
     const reported = this.#reporters({ rootHeight })
@@ -144,18 +132,16 @@ export class SporkVerifier {
     return reported.find((id) => 2 * reported.filter((other) => other === id).length > reported.length) ?? '';
   }
 
-  /** Call it after every handshake of a usable node of the spork. */
-  rememberId(rootHeight: number): void {
-    const agreed = this.agreedId(rootHeight);
-    if (agreed === '') return;
-    this.#agreedIds.delete(rootHeight);
-    forgetOldest(this.#agreedIds.set(rootHeight, agreed));
-  }
-
-  /** Enters new claims, and drops those that nobody makes any more. True when there is a new one. */
+  /** Enters new claims and the ids of sporks, and drops claims that nobody makes any more. True when there is a new one. */
   #collect(): boolean {
     const members = this.#parts.members().filter(isUsable);
     const reported = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
+    for (const root of reported) {
+      const agreed = this.agreedId(root);
+      if (agreed === '') continue;
+      this.#agreedIds.delete(root);
+      forgetOldest(this.#agreedIds.set(root, agreed));
+    }
     for (const known of this.known) reported.delete(known);
     for (const root of [...this.#claims.keys()]) if (!reported.has(root)) this.#claims.delete(root);
     const made = [...reported].filter((root) => !this.#claims.has(root));

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
-import { Client, connectivityState, credentials, experimental, setLogger } from '@grpc/grpc-js';
-import type { ChannelCredentials, ChannelInterface, ClientOptions } from '@grpc/grpc-js';
+import { Channel, connectivityState, credentials, experimental, setLogger } from '@grpc/grpc-js';
+import type { ChannelCredentials, ChannelOptions as LibraryOptions } from '@grpc/grpc-js';
 import type { Logger } from '../../../observability/index.js';
 import { messageOf, OperatorError, type Clock } from '../../../runtime/index.js';
 import { proxyFor } from './proxy.js';
@@ -45,7 +45,7 @@ export function openConnection(
   clock: Clock,
 ) {
   const { endpoint, maxMessageBytes, turn = 0, userAgent, windowBytes } = options;
-  const clientOptions: ClientOptions = {
+  const channelOptions: LibraryOptions = {
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc-node.flow_control_window': windowBytes,
     'grpc.initial_reconnect_backoff_ms': RECONNECT_MIN_MS,
@@ -63,9 +63,13 @@ export function openConnection(
     'grpc.enable_http_proxy': proxyFor(endpoint) === undefined ? 0 : 1,
   };
   experimental.registerResolver('turned', TurnedAddresses);
-  const client = new Client(`turned://${turn}/${endpoint.name}`, secrecyOf(endpoint), clientOptions);
-  const channel = client.getChannel();
-  return { client, channel, mayCancel: cancelBudget(clock), streams: drainWatch(channel, clock) };
+  const channel = new Channel(`turned://${turn}/${endpoint.name}`, secrecyOf(endpoint), channelOptions);
+  return {
+    channel,
+    mayCancel: cancelBudget(clock),
+    /** Calls back where a stream has to end; see `drainWatch`. */
+    onDrain: (end: () => void) => drainWatch(channel, clock, end),
+  };
 }
 
 type ResolverOf = ConstructorParameters<Parameters<typeof experimental.registerResolver>[1]>;
@@ -179,33 +183,22 @@ function cancelBudget(clock: Clock): () => boolean {
 
 /**
  * A node that shuts down gracefully sends GOAWAY and waits for open calls. Streams would delay it for ever, so this ends
- * them. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue. The result is
- * called when a stream was opened, with what ends it, and returns a function to call when it is over.
+ * one. grpc-js reports a GOAWAY only as a connection that is no longer ready, while the calls on it continue. Returns a
+ * function to call when the stream is over.
  */
-function drainWatch(channel: ChannelInterface, clock: Clock): (end: () => void) => () => void {
-  const open = new Set<() => void>();
-  let isWatching = false;
+function drainWatch(channel: Channel, clock: Clock, end: () => void): () => void {
+  let isOver = false;
   const watch = (): void => {
-    if (isWatching) return;
     const state = channel.getConnectivityState(false);
     if (state === connectivityState.SHUTDOWN) return;
-    isWatching = true;
     channel.watchConnectivityState(state, Infinity, () => {
-      isWatching = false;
-      if (open.size === 0) return;
-      const streams = [...open];
-      if (state === connectivityState.READY)
-        clock.setTimer(DRAIN_AFTER_MS, () => {
-          for (const end of streams) if (open.delete(end)) end();
-        });
+      if (isOver) return;
+      if (state === connectivityState.READY) clock.setTimer(DRAIN_AFTER_MS, () => isOver || end());
       watch();
     });
   };
-  return (end) => {
-    open.add(end);
-    watch();
-    return () => open.delete(end);
-  };
+  watch();
+  return () => (isOver = true);
 }
 
 /**

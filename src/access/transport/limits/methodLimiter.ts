@@ -27,8 +27,11 @@ const SECOND_MS = 1_000;
  */
 type Permit = number;
 
-/** In order of priority: calls for the live range, forwarded calls, calls for history. */
-const callRanks = ['live', 'forwarded', 'history'] as const;
+/**
+ * In order of priority, of calls and of streams: those for the live range; what is forwarded, and streams of what can be polled
+ * instead; those for history.
+ */
+export const callRanks = ['live', 'spare', 'history'] as const;
 export type CallRank = (typeof callRanks)[number];
 
 /** Calls that history leaves to the others, where the burst allows more, so that they need not wait for it. */
