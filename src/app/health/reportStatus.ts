@@ -39,8 +39,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     },
   });
 
-  const ageOf = (sinceMs: number): number => (clock.monotonic() - sinceMs) / 1000;
-
   /** The range that readers see, with the sealed head as nodes report it. */
   const range = (): IndexedRange => ({
     ...rangeOf(readableIndex(config, parts)),
@@ -110,13 +108,11 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       backfill: backfillWatch.status(),
       log: outputs.flatMap((output) => {
         const trouble = output.trouble();
-        if (trouble === undefined) return [];
-        const { ageMs, lostLines, reason } = trouble;
-        return [{ output: output.name, reason, lostLines, ageSeconds: ageMs / 1000 }];
+        return trouble === undefined ? [] : { output: output.name, ...trouble };
       }),
       ready,
       reasons,
-      uptimeSeconds: ageOf(startedAtMs),
+      uptimeSeconds: (clock.monotonic() - startedAtMs) / 1000,
     };
   };
 
@@ -161,38 +157,13 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
 
   const endpoints = (): readonly EndpointStatus[] => {
     const [now, hour] = [lastHour.now(), lastHour.hour()];
-    const until = (atMs: number): number => Math.max(0, -ageOf(atMs));
-    return network.states().map(({ endpoint, state, record, calls, limits, ...node }) => {
-      const because =
-        node.foreign === undefined ? (record?.said ?? node.trouble) : `another ${node.foreign} than ours`;
-      return {
-        name: endpoint,
-        state,
-        reason: because ?? null,
-        sinceSeconds: record === undefined ? null : ageOf(record.sinceMs),
-        endsInSeconds: record === undefined ? null : until(record.untilMs),
-        origin: node.origin,
-        version: node.semver === '' ? null : node.semver,
-        lowestHeight: node.lowestHeight ?? null,
-        latencySeconds: seconds(node.latencyMs),
-        inFlight: node.callsInFlight,
-        callsPerSecond: now === undefined ? 0 : now.callsTo(endpoint).calls / now.seconds,
-        lastHour: hour?.callsTo(endpoint) ?? { calls: 0, errors: 0, kinds: [] },
-        limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
-          ...limit,
-          ratePerSecond,
-          pauseSeconds: pauseMs / 1_000,
-        })),
-        calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
-          method,
-          state: itsState,
-          reason: said,
-          count,
-          sinceSeconds: ageOf(sinceMs),
-          endsInSeconds: until(untilMs),
-        })),
-      };
-    });
+    return network
+      .states()
+      .map((node) => ({
+        ...node,
+        callsPerSecond: now === undefined ? 0 : now.callsTo(node.name).calls / now.seconds,
+        lastHour: hour?.callsTo(node.name) ?? { calls: 0, errors: 0, kinds: [] },
+      }));
   };
 
   const requesterStatus = (): StatusDocument['sources']['requester'] => {
@@ -210,19 +181,13 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     if (store.shared?.isLeading() === false)
       return { state: 'off', ...none, reason: 'this process does not lead' };
     if (stream === undefined) return { state: 'connecting', ...none };
-    const { state, node, lastHeight, lastMessageAgeMs, nextHeight } = stream.state.status();
+    const { state, nextHeight, ...shown } = stream.state.status();
     const isAhead = state === 'waiting_window';
     // Else it is up to date, and waits for the chain.
     const isPaused = isAhead && nextHeight <= (window.target() ?? Infinity);
     const follows = (isAhead || state === 'streaming') && diagnosis.isHeadConfirmed();
     const other = state === 'unavailable' ? 'unavailable' : 'connecting';
-    return {
-      state: isPaused ? 'paused' : follows ? 'following' : other,
-      endpoint: node ?? null,
-      height: lastHeight ?? null,
-      ageSeconds: seconds(lastMessageAgeMs),
-      reason: stream.state.trouble() ?? null,
-    };
+    return { state: isPaused ? 'paused' : follows ? 'following' : other, ...shown };
   };
 
   const watches = { backfillWatch, diagnosis, monitor, lastHour, meter };

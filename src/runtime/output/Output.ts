@@ -101,14 +101,15 @@ export class Output {
   }
 
   /** Why it takes nothing now, and how many lines are lost since it worked; `undefined` while it takes what it is given. */
-  trouble(): { reason: string; ageMs: number; lostLines: number } | undefined {
+  trouble(): { reason: string; ageSeconds: number; lostLines: number } | undefined {
     const loss = this.#loss ?? this.#waiting.find(({ says }) => says !== undefined)?.says;
     if (loss !== undefined) {
-      const ageMs = Math.max(0, this.#clock.now() - loss.sinceMs);
-      return { reason: loss.reason, ageMs, lostLines: loss.lines };
+      const ageSeconds = Math.max(0, this.#clock.now() - loss.sinceMs) / 1_000;
+      return { reason: loss.reason, ageSeconds, lostLines: loss.lines };
     }
     const ageMs = this.#clock.monotonic() - (this.#stillSinceMs ?? Infinity);
-    return ageMs < STILL_AFTER_MS ? undefined : { reason: this.#stillReason(), ageMs, lostLines: 0 };
+    if (ageMs < STILL_AFTER_MS) return undefined;
+    return { reason: this.#stillReason(), ageSeconds: ageMs / 1_000, lostLines: 0 };
   }
 
   /** Writes whole lines. */

@@ -67,7 +67,7 @@ it('an output that never waits shows that nothing is taken after a second, befor
     expect(output.trouble()).toBeUndefined();
     await clock.advance(200);
     const reason = expect.stringContaining('nobody reads it') as string;
-    expect(output.trouble()).toMatchObject({ lostLines: 0, ageMs: 1_100, ...(!isLate && { reason }) });
+    expect(output.trouble()).toMatchObject({ lostLines: 0, ageSeconds: 1.1, ...(!isLate && { reason }) });
     behind.answer = Infinity;
     behind.come();
     await clock.advance(100);
