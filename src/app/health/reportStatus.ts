@@ -65,7 +65,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     const { ready, reasons } = monitor.readiness();
     const recent = lastHour.now();
     const delivered = Object.values(recent?.races ?? {}).reduce((sum, { first }) => sum + first, 0);
-    const { coverage, state: accountState } = parts.accountBuilder.progress();
     return {
       network: config.network,
       chainId: config.chainId,
@@ -99,11 +98,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       waitingFor: diagnosis.waitingFor() ?? null,
       oldestMissing: oldestMissing(),
       cluster: cluster(),
-      accountIndex: {
-        state: accountState,
-        coveredFrom: coverage?.from ?? null,
-        missingHeights: coverage?.missingHeights ?? null,
-      },
+      accountIndex: parts.accountBuilder.progress(),
       proof: proof(),
       backfill: backfillWatch.status(),
       log: outputs.flatMap((output) => {

@@ -71,7 +71,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     first_indexed_height: () => store.meta()?.firstHeight ?? 0,
     head_height: () => listener.finalized.height ?? 0,
     sealed_height: () => listener.sealed.height ?? 0,
-    account_index_missing_heights: () => accountBuilder.progress().coverage?.missingHeights ?? 0,
+    account_index_missing_heights: () => accountBuilder.progress().missingHeights ?? 0,
     covered_heights: () => countHeights(store.coverage()),
     unproven_heights: status.unprovenHeights,
     proven_height: () => status.provenHeight() ?? 0,
