@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { redirectLibraryLogs, type NodeMetadata, type OpenChannel } from '../access/index.js';
+import { redirectLibraryLogs, type OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
 import { silentLogger } from '../observability/index.js';
@@ -26,7 +26,7 @@ import { seedStore } from './stores/copies.js';
 import { openQueueToWork, openReplicaToRead } from './stores/databases.js';
 import { openStoreToIndex, type OpenStore } from './stores/openStore.js';
 import { keepReaderThread, type ReaderThread } from './threads/keepReaderThread.js';
-import type { ReaderSettings } from './threads/messages.js';
+import type { ReaderOptions } from './threads/messages.js';
 import { certificatesStarter, readerStarter, type StartReader } from './threads/startWorker.js';
 
 /** What the daemon needs from its process. */
@@ -216,18 +216,14 @@ function startReaderThread(
 ): ReaderThread {
   const { descriptors, lifecycle, ports, secretFiles } = parts;
   const forwards = config.api.forward || config.api.forwardRest !== undefined;
-  const settings = (): ReaderSettings => ({
-    corsOrigins: config.api.corsOrigins,
-    ratePerSecondPerAddress: config.api.ratePerSecondPerAddress,
-    maxConnections: descriptors.shares().perPort,
-    logLevel: config.log.level,
+  const options = (): ReaderOptions => ({
+    config: { ...config, api: { ...config.api, maxConnections: descriptors.shares().perPort } },
+    forwardSockets: descriptors.shares().forwarded,
     secrets: secretFiles.secrets(),
-    nodeMetadata: forwards ? secretFiles.nodeMetadata() : new Map<string, NodeMetadata>(),
+    nodeMetadata: forwards ? secretFiles.nodeMetadata() : undefined,
   });
-  const readers = keepReaderThread(
-    { config, forwardSockets: descriptors.shares().forwarded, settings },
-    { ...parts, start: ports.startReader ?? readerStarter() },
-  );
+  const start = ports.startReader ?? readerStarter();
+  const readers = keepReaderThread(options, { ...parts, start });
   secretFiles.onChange(readers.change);
   descriptors.onChange(readers.change);
   lifecycle.onClose('reader thread', () => readers.close());

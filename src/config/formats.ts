@@ -5,7 +5,7 @@ import { isIPv6 } from 'node:net';
  * whether the value is accepted.
  */
 export interface Format<T> {
-  /** What is allowed, in a few words, for documentation and messages; convict knows the format by it. */
+  /** What is allowed, in a few words, for documentation and messages. */
   readonly allowed: string;
   /** The word for a value in help. */
   readonly value: string;

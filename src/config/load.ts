@@ -1,5 +1,5 @@
 import convict from 'convict';
-import { maskedEndpoint, messageOf, named, OperatorError, quoted } from '../runtime/index.js';
+import { maskedEndpoint, named, OperatorError, quoted } from '../runtime/index.js';
 import { shortened, withoutCredentials, withoutUrlPaths } from '../runtime/index.js';
 import { environmentOf, flagOf, type Settings, type ValuesOf } from './settings.js';
 import { bare, readEnvironment, readFile, type Environment } from './sources.js';
@@ -28,7 +28,14 @@ export interface Sources {
   readonly flags: ReadonlyMap<string, readonly string[]>;
 }
 
-type Config = convict.Config<Record<string, unknown>>;
+/** What one source sets, by key. */
+interface Layer {
+  readonly origin: Origin;
+  readonly given: ReadonlyMap<string, unknown>;
+  readonly placeOf: (key: string) => string;
+}
+
+const UNSET: Layer = { origin: 'default', given: new Map(), placeOf: (key) => key };
 
 /**
  * Merges default < file < environment < flag. Each is checked by itself, so a wrong value is told of even where a stronger
@@ -37,82 +44,59 @@ type Config = convict.Config<Record<string, unknown>>;
  */
 export function loadSettings<S extends Settings>(settings: S, sources: Sources): Loaded<S> {
   const { file: path, environment, flags } = sources;
-  const schema = schemaOf(settings);
+  const keys = Object.keys(settings);
   const inFile = path === undefined ? new Map<string, unknown>() : readFile(path, settings);
   const { links, variables } = readEnvironment(environment, settings);
-  const keys = Object.keys(settings);
-  const placesOf: Readonly<Record<Origin, (key: string) => string>> = {
-    default: (key) => key,
-    file: (key) => `${key} in ${named(path ?? '')}`,
-    environment: (key) => `environment variable ${environmentOf(key)}`,
-    flag: (key) => `--${flagOf(key, settings[key])}`,
-  };
-  const validate = (layer: Config, origin: Origin): void => {
-    const message = refusalOf(layer, settings, placesOf[origin]);
-    if (message !== undefined)
-      throw new OperatorError(origin === 'flag' ? 'usage' : 'configuration', message);
-  };
-
-  const file = convict(schema, { env: {}, args: [] });
-  for (const [key, value] of inFile) file.set(key, value);
-  validate(file, 'file');
-  const config = convict(schema, { env: variables, args: [] }).load(file.getProperties());
-  validate(config, 'environment');
-  for (const key of keys) {
+  const byFlag = keys.flatMap((key): [string, unknown][] => {
     const written = flags.get(key)?.map(bare);
-    if (written !== undefined)
-      config.set(key, settings[key]?.format.isList === true ? written.join() : written.at(-1));
+    if (written === undefined) return [];
+    return [[key, settings[key]?.format.isList === true ? written.join() : written.at(-1)]];
+  });
+  const layers: readonly Layer[] = [
+    { origin: 'file', given: inFile, placeOf: (key) => `${key} in ${named(path ?? '')}` },
+    {
+      origin: 'environment',
+      given: variables,
+      placeOf: (key) => `environment variable ${environmentOf(key)}`,
+    },
+    { origin: 'flag', given: new Map(byFlag), placeOf: (key) => `--${flagOf(key, settings[key])}` },
+  ];
+  const { config, refused } = convictOf(settings);
+  for (const { origin, given, placeOf } of layers) {
+    for (const [key, value] of given) config.set(key, value);
+    config.validate({ allowed: 'strict' });
+    const messages = refused.splice(0).map((key) => {
+      const { allowed = '', isSensitive } = settings[key]?.format ?? {};
+      return `Wrong value for ${placeOf(key)}: ${shown(config.get(key), isSensitive)} is not ${allowed}.`;
+    });
+    if (messages.length > 0)
+      throw new OperatorError(origin === 'flag' ? 'usage' : 'configuration', messages.join(' '));
   }
-  validate(config, 'flag');
-
-  const originOf = (key: string): Origin => {
-    if (flags.has(key)) return 'flag';
-    if (variables[environmentOf(key)] !== undefined) return 'environment';
-    return inFile.has(key) ? 'file' : 'default';
-  };
+  const layerOf = (key: string): Layer => layers.findLast(({ given }) => given.has(key)) ?? UNSET;
   const forEach = <T>(of: (key: string) => T) => Object.fromEntries(keys.map((key) => [key, of(key)]));
   return frozen({
     values: forEach((key) => config.get(key)) as ValuesOf<S>,
-    origins: forEach(originOf),
-    places: forEach((key) => placesOf[originOf(key)](key)),
-    overridden: [...inFile.keys()].filter((key) => originOf(key) !== 'file'),
+    origins: forEach((key) => layerOf(key).origin),
+    places: forEach((key) => layerOf(key).placeOf(key)),
+    overridden: [...inFile.keys()].filter((key) => layerOf(key).origin !== 'file'),
     links,
   });
 }
 
-/** The convict schema of a settings table. convict keeps formats by name, for all of the process: they are constant. */
-function schemaOf(settings: Settings): convict.Schema<Record<string, unknown>> {
+/** A settings table in convict, and the keys whose values it has refused since that was read. */
+function convictOf(settings: Settings) {
+  const refused: string[] = [];
   const entries = Object.entries(settings).map(([key, { default: unset, format }]) => {
     const validate = (value: unknown): void => {
-      if (!format.accepts(value)) throw new Error(REFUSED);
+      if (!format.accepts(value)) refused.push(key);
     };
-    convict.addFormat({ name: format.allowed, validate, coerce: format.coerce });
-    const isNullable = unset === null;
-    return [
-      key,
-      { default: unset, nullable: isNullable, format: format.allowed, env: environmentOf(key) },
-    ] as const;
+    // convict keeps formats by name, for all of the process.
+    const name = `of ${key}`;
+    convict.addFormat({ name, validate, coerce: format.coerce });
+    return [key, { default: unset, nullable: unset === null, format: name }] as const;
   });
-  return nested(Object.fromEntries(entries)) as convict.Schema<Record<string, unknown>>;
-}
-
-const REFUSED = 'refused';
-/** convict names each key with its error at the start of a line; what it quotes has no line ends. */
-const REFUSED_KEY = new RegExp(`^([\\w.]+): ${REFUSED}`, 'gm');
-
-/** Has convict check all values; says of each that it refuses where it came from and what is allowed. */
-function refusalOf(config: Config, settings: Settings, placeOf: (key: string) => string): string | undefined {
-  try {
-    config.validate({ allowed: 'strict' });
-    return undefined;
-  } catch (error) {
-    const messages = [...messageOf(error).matchAll(REFUSED_KEY)].map(([, key = '']) => {
-      const { allowed = '', isSensitive } = settings[key]?.format ?? {};
-      return `Wrong value for ${placeOf(key)}: ${shown(config.get(key), isSensitive)} is not ${allowed}.`;
-    });
-    if (messages.length === 0) throw error;
-    return messages.join(' ');
-  }
+  const schema = nested(Object.fromEntries(entries)) as convict.Schema<Record<string, unknown>>;
+  return { config: convict(schema), refused };
 }
 
 function shown(value: unknown, isSensitive = false): string {

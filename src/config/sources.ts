@@ -86,23 +86,23 @@ const LINK_NAME =
 const LINK = /^FCI\w*?(?:_PORT=(?:tcp|udp|sctp):\/\/\S+:\d+|_NAME=\/\S+\/\S+)$/;
 
 /**
- * The variables that set a key, and the names of those that describe a Service or a container and are not meant for us. An
+ * The values of variables by the key that they set, and the names of those that describe a Service or a container and are not meant for us. An
  * empty one is as if it were not there. Expected errors: OperatorError `configuration` for any other that begins like ours.
  */
 export function readEnvironment(
   environment: Environment,
   settings: Settings,
-): { readonly variables: Record<string, string>; readonly links: readonly string[] } {
-  const known = Object.keys(settings).map(environmentOf);
-  const variables: Record<string, string> = {};
+): { readonly variables: ReadonlyMap<string, string>; readonly links: readonly string[] } {
+  const known = new Map(Object.keys(settings).map((key) => [environmentOf(key), key]));
+  const variables = new Map<string, string>();
   const links: string[] = [];
   for (const [name, written] of Object.entries(environment)) {
     const value = bare(written ?? '');
     if (!name.startsWith(ENVIRONMENT_PREFIX) || value === '') continue;
-    const isKnown = known.includes(name);
-    if ((!isKnown && LINK_NAME.test(name)) || LINK.test(`${name}=${value}`)) links.push(name);
-    else if (isKnown) variables[name] = value;
-    else throw unknownVariable(name, known);
+    const key = known.get(name);
+    if ((key === undefined && LINK_NAME.test(name)) || LINK.test(`${name}=${value}`)) links.push(name);
+    else if (key !== undefined) variables.set(key, value);
+    else throw unknownVariable(name, [...known.keys()]);
   }
   return { variables, links };
 }

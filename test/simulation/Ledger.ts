@@ -111,10 +111,10 @@ export class Ledger {
       if (count !== before) this.#fail(`at rest: ${count} ${name}, ${before} at the start`);
     }
     this.#nothing('slots in use', slots.inUse);
-    for (const { callsInFlight, endpoint, limits } of network.states()) {
-      this.#nothing(`calls of ${endpoint} under way`, callsInFlight);
+    for (const { inFlight, limits, name } of network.states()) {
+      this.#nothing(`calls of ${name} under way`, inFlight);
       for (const { method, waiting } of limits)
-        this.#nothing(`callers waiting at the limiter of ${method} at ${endpoint}`, waiting);
+        this.#nothing(`callers waiting at the limiter of ${method} at ${name}`, waiting);
     }
   }
 

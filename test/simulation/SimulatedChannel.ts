@@ -129,7 +129,7 @@ export class SimulatedChannel implements Channel {
       };
       const fail = (callStatus: CallStatus): void =>
         finish(status[callStatus.code], () => resolve(callStatus));
-      const onAbort = (): void => finish('ABORTED_BY_US', () => reject(abortReason(signal!)));
+      const onAbort = (): void => finish('ABORTED_BY_US', () => reject(abortReason(signal)));
       const deadline = process.clock.setTimer(timeoutMs, () => fail(DEADLINE));
       const leave = endpoint.enter({ broken: fail, severed: () => undefined });
       signal?.addEventListener('abort', onAbort, { once: true });

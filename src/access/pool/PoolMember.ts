@@ -127,26 +127,26 @@ function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
   return refusedBelow > (reported ?? 0) ? refusedBelow : reported;
 }
 
-/** What is known about one node, for metrics and the status page. */
+/** What is known about one node, as `/status` has it. */
 export type NodeState = Readonly<ReturnType<typeof nodeState>>;
 
 export function nodeState(member: PoolMember) {
   const { node, origin, identity, range, foreign, trouble } = member;
+  const { averageLatencyMs, health, record } = node.healthRecord;
+  const because = foreign === undefined ? (record?.reason ?? trouble) : `another ${foreign.reason} than ours`;
   return {
-    endpoint: node.name,
-    state: node.healthRecord.health,
+    name: node.name,
+    state: health,
+    reason: because ?? null,
+    sinceSeconds: record?.sinceSeconds ?? null,
+    endsInSeconds: record?.endsInSeconds ?? null,
     /** `peer`: an indexer that feeds us, and nothing else. */
     origin: isHeard(member) ? origin : ('peer' as const),
-    latencyMs: node.healthRecord.averageLatencyMs,
-    callsInFlight: node.client.inFlight,
-    /** Empty when unknown. */
-    semver: identity?.semver ?? '',
-    lowestHeight: range.lowest,
-    foreign: foreign?.reason,
-    trouble,
-    record: node.healthRecord.record,
+    version: identity === undefined || identity.semver === '' ? null : identity.semver,
+    lowestHeight: range.lowest ?? null,
+    latencySeconds: averageLatencyMs === undefined ? null : averageLatencyMs / 1_000,
+    inFlight: node.client.inFlight,
     calls: node.healthRecord.callRecords(),
-    /** Its calls that are limited now, by us or by rate limits that it answered. */
     limits: node.client.limits(),
   };
 }

@@ -24,7 +24,6 @@ export class CallHealth {
   #failedAtMs = -Infinity;
   #row:
     | {
-        readonly fault: NodeFault;
         readonly count: number;
         /** The message of the node, or what was wrong with its answer. */
         readonly said: string;
@@ -43,13 +42,15 @@ export class CallHealth {
     return now < this.#failingUntilMs ? 'failing' : 'healthy';
   }
 
-  /** Why it is not healthy; `undefined` while it is. */
+  /** Why it is not healthy; `undefined` while it is. It ends, and the call is healthy again, unless it fails meanwhile. */
   get record() {
     const { state } = this;
     if (state === 'healthy' || this.#row === undefined) return undefined;
-    /** Monotonic milliseconds at which it is healthy again, unless it fails meanwhile. */
+    const { said: reason, count, sinceMs } = this.#row;
+    const nowMs = this.#clock.monotonic();
     const untilMs = state === 'set_aside' ? this.#penaltyUntilMs : this.#failingUntilMs;
-    return { state, ...this.#row, untilMs };
+    const [sinceSeconds, endsInSeconds] = [(nowMs - sinceMs) / 1_000, (untilMs - nowMs) / 1_000];
+    return { state, reason, count, sinceSeconds, endsInSeconds };
   }
 
   /** When it failed last; -Infinity if never, or not since its last success. */
@@ -80,7 +81,7 @@ export class CallHealth {
    */
   report(fault: NodeFault, said: string): number | undefined {
     const now = this.#clock.monotonic();
-    this.#row = { fault, said, count: (this.#row?.count ?? 0) + 1, sinceMs: this.#row?.sinceMs ?? now };
+    this.#row = { said, count: (this.#row?.count ?? 0) + 1, sinceMs: this.#row?.sinceMs ?? now };
     this.#failedAtMs = now;
     this.#failures += 1;
     if (fault !== 'lied') this.#failingUntilMs = now + FAILING_MS;

@@ -39,8 +39,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     },
   });
 
-  const ageOf = (sinceMs: number): number => (clock.monotonic() - sinceMs) / 1000;
-
   /** The range that readers see, with the sealed head as nodes report it. */
   const range = (): IndexedRange => ({
     ...rangeOf(readableIndex(config, parts)),
@@ -67,7 +65,6 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     const { ready, reasons } = monitor.readiness();
     const recent = lastHour.now();
     const delivered = Object.values(recent?.races ?? {}).reduce((sum, { first }) => sum + first, 0);
-    const { coverage, state: accountState } = parts.accountBuilder.progress();
     return {
       network: config.network,
       chainId: config.chainId,
@@ -101,11 +98,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       waitingFor: diagnosis.waitingFor() ?? null,
       oldestMissing: oldestMissing(),
       cluster: cluster(),
-      accountIndex: {
-        state: accountState,
-        coveredFrom: coverage?.from ?? null,
-        missingHeights: coverage?.missingHeights ?? null,
-      },
+      accountIndex: parts.accountBuilder.progress(),
       proof: proof(),
       backfill: backfillWatch.status(),
       log: outputs.flatMap((output) => {
@@ -114,7 +107,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       }),
       ready,
       reasons,
-      uptimeSeconds: ageOf(startedAtMs),
+      uptimeSeconds: (clock.monotonic() - startedAtMs) / 1000,
     };
   };
 
@@ -159,38 +152,13 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
 
   const endpoints = (): readonly EndpointStatus[] => {
     const [now, hour] = [lastHour.now(), lastHour.hour()];
-    const until = (atMs: number): number => Math.max(0, -ageOf(atMs));
-    return network.states().map(({ endpoint, state, record, calls, limits, ...node }) => {
-      const because =
-        node.foreign === undefined ? (record?.said ?? node.trouble) : `another ${node.foreign} than ours`;
-      return {
-        name: endpoint,
-        state,
-        reason: because ?? null,
-        sinceSeconds: record === undefined ? null : ageOf(record.sinceMs),
-        endsInSeconds: record === undefined ? null : until(record.untilMs),
-        origin: node.origin,
-        version: node.semver === '' ? null : node.semver,
-        lowestHeight: node.lowestHeight ?? null,
-        latencySeconds: seconds(node.latencyMs),
-        inFlight: node.callsInFlight,
-        callsPerSecond: now === undefined ? 0 : now.callsTo(endpoint).calls / now.seconds,
-        lastHour: hour?.callsTo(endpoint) ?? { calls: 0, errors: 0, kinds: [] },
-        limits: limits.map(({ ratePerSecond = null, pauseMs, ...limit }) => ({
-          ...limit,
-          ratePerSecond,
-          pauseSeconds: pauseMs / 1_000,
-        })),
-        calls: calls.map(({ method, state: itsState, said, count, sinceMs, untilMs }) => ({
-          method,
-          state: itsState,
-          reason: said,
-          count,
-          sinceSeconds: ageOf(sinceMs),
-          endsInSeconds: until(untilMs),
-        })),
-      };
-    });
+    return network
+      .states()
+      .map((node) => ({
+        ...node,
+        callsPerSecond: now === undefined ? 0 : now.callsTo(node.name).calls / now.seconds,
+        lastHour: hour?.callsTo(node.name) ?? { calls: 0, errors: 0, kinds: [] },
+      }));
   };
 
   const requesterStatus = (): StatusDocument['sources']['requester'] => {
@@ -208,19 +176,13 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     if (store.shared?.isLeading() === false)
       return { state: 'off', ...none, reason: 'this process does not lead' };
     if (stream === undefined) return { state: 'connecting', ...none };
-    const { state, node, lastHeight, lastMessageAgeMs, nextHeight } = stream.state.status();
+    const { state, nextHeight, ...shown } = stream.state.status();
     const isAhead = state === 'waiting_window';
     // Else it is up to date, and waits for the chain.
     const isPaused = isAhead && nextHeight <= (window.target() ?? Infinity);
     const follows = (isAhead || state === 'streaming') && diagnosis.isHeadConfirmed();
     const other = state === 'unavailable' ? 'unavailable' : 'connecting';
-    return {
-      state: isPaused ? 'paused' : follows ? 'following' : other,
-      endpoint: node ?? null,
-      height: lastHeight ?? null,
-      ageSeconds: seconds(lastMessageAgeMs),
-      reason: stream.state.trouble() ?? null,
-    };
+    return { state: isPaused ? 'paused' : follows ? 'following' : other, ...shown };
   };
 
   const watches = { backfillWatch, diagnosis, monitor, lastHour, meter };

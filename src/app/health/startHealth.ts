@@ -71,7 +71,7 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
     first_indexed_height: () => store.meta()?.firstHeight ?? 0,
     head_height: () => listener.finalized.height ?? 0,
     sealed_height: () => listener.sealed.height ?? 0,
-    account_index_missing_heights: () => accountBuilder.progress().coverage?.missingHeights ?? 0,
+    account_index_missing_heights: () => accountBuilder.progress().missingHeights ?? 0,
     covered_heights: () => countHeights(store.coverage()),
     unproven_heights: status.unprovenHeights,
     proven_height: () => status.provenHeight() ?? 0,
@@ -91,10 +91,10 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
       const ages = Object.entries({
         finalized: inSeconds(listener.finalized.advanceAgeMs()),
         sealed: inSeconds(listener.sealed.advanceAgeMs()),
-        execution_data: inSeconds(line()?.edi?.state.status().lastMessageAgeMs),
-        peer: inSeconds(line()?.peer?.state.status().lastMessageAgeMs),
+        execution_data: line()?.edi?.state.status().ageSeconds,
+        peer: line()?.peer?.state.status().ageSeconds,
       });
-      return new Map(ages.flatMap(([name, seconds]) => (seconds === undefined ? [] : [[name, seconds]])));
+      return new Map(ages.flatMap(([name, age]) => (typeof age === 'number' ? [[name, age]] : [])));
     },
     endpoint_state: () => parts.network.states(),
     ready: () => Number(monitor.readiness().ready),

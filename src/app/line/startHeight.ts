@@ -50,7 +50,7 @@ export async function firstHeightOf(
 function servedHeight(startHeight: number | 'root', network: AccessNetwork): number {
   const { source } = network;
   // Those that did not answer may have what the others lack.
-  const silent = network.states().flatMap(({ state, endpoint }) => (state === 'unknown' ? endpoint : []));
+  const silent = network.states().flatMap(({ state, name }) => (state === 'unknown' ? name : []));
   const unless = silent.length === 0 ? '' : ` (${silent.join(', ')} did not answer)`;
   const refuse = (message: string): never => {
     throw new OperatorError(silent.length === 0 ? 'configuration' : 'unavailable', message);

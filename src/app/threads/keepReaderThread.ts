@@ -1,4 +1,5 @@
 import type { AdmissionEnd, ForwardingAdmission } from '../../access/index.js';
+import type { DaemonConfig } from '../../config/index.js';
 import { mirrorMetrics, type Logger, type Metrics, type MetricsSnapshot } from '../../observability/index.js';
 import { AbortError, asError, doublingMs, EndGate, every } from '../../runtime/index.js';
 import { isAbort, messageOf, OperatorError, sleep, within } from '../../runtime/index.js';
@@ -102,7 +103,7 @@ export type ReaderThread = ReturnType<typeof keepReaderThread>;
  * affected. The thread is started at once: it loads its modules and waits for `serve`.
  */
 export function keepReaderThread(
-  wanted: ReaderOptions,
+  options: () => ReaderOptions,
   dependencies: {
     readonly start: StartReader;
     readonly clock: Clock;
@@ -114,7 +115,8 @@ export function keepReaderThread(
   /** The metrics of all threads so far. */
   const reported = mirrorMetrics();
   let scraping: Promise<unknown> | undefined;
-  let options = wanted;
+  /** Those that the first thread has found: its successors listen there. */
+  let ports: Partial<Pick<DaemonConfig['api'], 'port' | 'grpcPort'>> = {};
   let sources: ReaderSources | undefined;
   let run: Run | undefined;
   let looking: Timer | undefined;
@@ -132,7 +134,9 @@ export function keepReaderThread(
     | undefined;
 
   const begin = (): void => {
-    run = new Run((gate) => start({ ...options, settings: options.settings(), gate }), serve, ended);
+    const { config, ...others } = options();
+    const found = { ...config, api: { ...config.api, ...ports } };
+    run = new Run((gate) => start({ ...others, config: found, gate }), serve, ended);
     void show(run);
   };
 
@@ -188,10 +192,8 @@ export function keepReaderThread(
     over: (id, end) => from.over(id, end),
     listens: (addresses) => {
       from.listensSinceMs = clock.monotonic();
-      // Its successor listens on the same ports.
-      const { api } = options.config;
-      const ports = { port: addresses.api.port, grpcPort: addresses.grpc?.port ?? api.grpcPort };
-      options = { ...options, config: { ...options.config, api: { ...api, ...ports } } };
+      const { api, grpc } = addresses;
+      ports = { port: api.port, ...(grpc && { grpcPort: grpc.port }) };
       if (serving === undefined) logger.info(addresses, 'readers are served again');
       serving?.resolve(addresses);
       serving = undefined;
@@ -295,8 +297,8 @@ export function keepReaderThread(
         }
       });
     },
-    /** Call it when the settings have changed. */
-    change: (): void => run?.thread.tell('change', options.settings()),
+    /** Call it when the options have changed. */
+    change: (): void => run?.thread.tell('change', options()),
     /** Ends the thread, runs an action that needs what it holds, and starts another thread. */
     without: async (action: () => Promise<void>): Promise<void> => {
       restart?.cancel();

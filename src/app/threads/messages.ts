@@ -7,40 +7,22 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { FoundDamage, HeightRange, ShownIndex } from '../../storage/index.js';
 import type { Address } from '../lifecycle/daemonRecord.js';
 
-/** What a reader thread starts with. All else in this file can be cloned between threads. */
+/** What a reader thread works by: given at its start, and again when it has changed. All in this file can be cloned between threads. */
 export interface ReaderOptions {
-  /** Port 0 is replaced by the port found, once a thread has listened. */
-  readonly config: Pick<DaemonConfig, 'accessNodes' | 'chainId' | 'dataDir' | 'store'> & {
-    readonly access: Pick<DaemonConfig['access'], 'maxMessageBytes'>;
-    readonly api: Pick<
-      DaemonConfig['api'],
-      'host' | 'port' | 'grpcPort' | 'forward' | 'forwardRest' | 'store'
-    >;
-  };
+  /** `api.maxConnections`: of each port, as open files allow. Port 0 is replaced by the port found, once a thread has listened. */
+  readonly config: DaemonConfig;
   /** The most connections to the node of `api.forwardRest`. */
   readonly forwardSockets?: number;
-  /** As they are now: for each thread that begins, and for the one that runs when they have changed. */
-  readonly settings: () => ReaderSettings;
-}
-
-/** The same, as a thread is given it. */
-export interface ReaderData extends Pick<ReaderOptions, 'config' | 'forwardSockets'> {
-  readonly settings: ReaderSettings;
-  /** Memory of an `EndGate`. */
-  readonly gate: SharedArrayBuffer;
-}
-
-/** What can change while a reader thread runs. */
-export interface ReaderSettings {
-  readonly logLevel: LogLevel;
-  readonly corsOrigins: readonly string[];
-  readonly ratePerSecondPerAddress: number;
-  /** Of each port. */
-  readonly maxConnections: number;
   /** Absent: nothing guards the ports. */
   readonly secrets?: ApiSecrets;
   /** What forwarded calls to each node carry, by `host:port`. Default: nothing. */
-  readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata>;
+  readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata> | undefined;
+}
+
+/** The same, as a thread is started with it. */
+export interface ReaderData extends ReaderOptions {
+  /** Memory of an `EndGate`. */
+  readonly gate: SharedArrayBuffer;
 }
 
 export interface ReaderAddresses {
@@ -75,7 +57,7 @@ export interface ReaderCalls {
   show(state: ReaderState): string | undefined;
   /** A forwarded call must end. */
   makeWay(id: number): void;
-  change(settings: ReaderSettings): void;
+  change(options: ReaderOptions): void;
   metrics(): Promise<MetricsSnapshot>;
   stop(): void;
 }

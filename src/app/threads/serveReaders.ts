@@ -7,7 +7,7 @@ import { restNode } from '../guard/nodeMetadata.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { callsOver, type Calls, type Port } from './calls.js';
 import { linkIndexer } from './linkIndexer.js';
-import type { IndexerCalls, ReaderCalls, ReaderData } from './messages.js';
+import type { IndexerCalls, ReaderCalls, ReaderData, ReaderOptions } from './messages.js';
 
 /** Log records at most between two answers of the other thread; further ones are dropped. */
 export const MAX_RECORDS_UNDER_WAY = 1_000;
@@ -30,11 +30,11 @@ export function serveReaders(
 ): Promise<void> {
   const { clock, fail } = thread;
   const { config, forwardSockets } = options;
-  const { access, accessNodes, chainId, dataDir } = config;
+  const { access, accessNodes, api, chainId, dataDir } = config;
+  let now: ReaderOptions = options;
   const gate = EndGate.loaded(options.gate);
   const link = linkIndexer({ clock, indexer: () => indexer });
   const metrics = createReaderMetrics();
-  let { settings } = options;
   let opening: Promise<void> | undefined;
   let servers: Awaited<ReturnType<typeof openServers>> | undefined;
   let end = (): void => undefined;
@@ -53,8 +53,8 @@ export function serveReaders(
     },
     makeWay: link.makeWay,
     change: (next) => {
-      settings = next;
-      logger.setLevel(settings.logLevel);
+      now = next;
+      logger.setLevel(next.config.log.level);
       change();
     },
     metrics: () => metrics.snapshot(),
@@ -65,25 +65,25 @@ export function serveReaders(
     },
   };
   const indexer = callsOver<IndexerCalls>(thread.port, ours);
-  const logger = linkedLogger(settings.logLevel, indexer);
+  const logger = linkedLogger(config.log.level, indexer);
   thread.onLogger?.(logger);
   const common = { clock, logger, fail, metrics };
 
   /** Expected errors: OperatorError (an unusable address; those of `openLevelReplica`). */
   const openServers = async () => {
-    const storeUrl = config.api.store ?? config.store;
+    const storeUrl = api.store ?? config.store;
     const replica =
       storeUrl === undefined
         ? await openLevelReplica(storePathOf(dataDir), gate)
         : (await loadPostgres()).openPostgresReplica(storeUrl);
     replica.show(link.state().shown);
     replica.onDamage((damage) => indexer.tell('damaged', damage));
-    const metadataFor = (node: string): NodeMetadata => settings.nodeMetadata?.get(node) ?? {};
-    const { forward, forwardRest, grpcPort, host } = config.api;
-    const restName = forwardRest === undefined ? '' : restNode(forwardRest).name;
+    const metadataFor = (node: string): NodeMetadata => now.nodeMetadata?.get(node) ?? {};
+    const restName = api.forwardRest === undefined ? '' : restNode(api.forwardRest).name;
     const feed = changeFeed({ reader: replica, status: link, clock, metrics });
-    const api = apiServer(
-      { ...config.api, ...settings, forwardSockets, chainId, version: programVersion },
+    const ofBoth = { ...api, secrets: now.secrets, chainId, version: programVersion };
+    const http = apiServer(
+      { ...ofBoth, forwardSockets },
       {
         ...common,
         feed,
@@ -94,44 +94,44 @@ export function serveReaders(
         restMetadata: () => metadataFor(restName),
       },
     );
-    const forwarder = forward
+    const forwarder = api.forward
       ? new Forwarder(
           { maxMessageBytes: access.maxMessageBytes, userAgent },
           { clock, metrics, metadataFor, nodes: () => link.state().nodes, admission: link },
         )
       : undefined;
     const grpc =
-      grpcPort === 'off'
+      api.grpcPort === 'off'
         ? undefined
         : new GrpcApiServer(
-            { ...settings, host, port: grpcPort, accessNodes, chainId, version: programVersion },
+            { ...ofBoth, port: api.grpcPort, accessNodes },
             { ...common, feed, forwarder, store: replica, status: link, health: link },
           );
     const close = async (): Promise<void> => {
       const feedClosed = feed.close();
       // In parallel: each waits for its callers, up to a limit. The feed must end too, or streams would never end.
-      await Promise.all([feedClosed, api.close(), grpc?.close()]);
+      await Promise.all([feedClosed, http.close(), grpc?.close()]);
       forwarder?.close();
       await replica.close();
     };
     try {
-      await api.start();
+      await http.start();
       await grpc?.start();
     } catch (error) {
       await close();
       throw error;
     }
-    return { replica, feed, api, grpc, close };
+    return { replica, feed, http, grpc, close };
   };
 
   /** Resolves when the servers listen, or cannot: then all is over. */
   const open = async (): Promise<void> => {
     try {
       servers = await openServers();
-      const { api, grpc } = servers;
+      const { grpc, http } = servers;
       // To what they are by now.
       change();
-      indexer.tell('listens', { api: api.address(), grpc: grpc?.address() });
+      indexer.tell('listens', { api: http.address(), grpc: grpc?.address() });
     } catch (error) {
       if (error instanceof OperatorError) indexer.tell('refused', error.exit, error.message);
       else fail(error);
@@ -139,9 +139,9 @@ export function serveReaders(
     }
   };
   const change = (): void => {
-    for (const server of [servers?.api, servers?.grpc]) {
-      server?.setLimits(settings);
-      if (settings.secrets !== undefined) server?.secure(settings.secrets);
+    for (const server of [servers?.http, servers?.grpc]) {
+      server?.setLimits(now.config.api);
+      if (now.secrets !== undefined) server?.secure(now.secrets);
     }
   };
   return ended;

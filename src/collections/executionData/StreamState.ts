@@ -195,16 +195,16 @@ export class StreamState implements ExecutionDataForecast {
     this.#sentence ??= `no ${source} serves the next height`;
   }
 
+  /** `height` and `ageSeconds`: of the last message of any stream. */
   status() {
-    const message = this.#lastMessage;
+    const { height = null, atMs } = this.#lastMessage ?? {};
     return {
       state: this.now,
-      node: this.node?.name,
+      endpoint: this.node?.name ?? null,
       nextHeight: this.#missing(),
-      /** The height of the last message; `undefined` before the first. */
-      lastHeight: message?.height,
-      /** Time since the last message of any stream. */
-      lastMessageAgeMs: message && this.#parts.clock.monotonic() - message.atMs,
+      height,
+      ageSeconds: atMs === undefined ? null : (this.#parts.clock.monotonic() - atMs) / 1_000,
+      reason: this.trouble() ?? null,
     };
   }
 

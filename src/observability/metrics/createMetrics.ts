@@ -87,7 +87,7 @@ export interface ScrapedValues extends Readonly<
   workers(): ReadonlyMap<string, number> | undefined;
   /** By stream. */
   stream_age_seconds(): ReadonlyMap<string, number>;
-  endpoint_state(): readonly { readonly endpoint: string; readonly state: string }[];
+  endpoint_state(): readonly { readonly name: string; readonly state: string }[];
   /** The codes for which the daemon is not ready; empty when it is. */
   not_ready(): ReadonlySet<string>;
 }
@@ -172,7 +172,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     registers,
     collect() {
       this.reset();
-      for (const { endpoint, state } of values?.endpoint_state() ?? []) {
+      for (const { name: endpoint, state } of values?.endpoint_state() ?? []) {
         for (const each of endpointStates) this.set({ endpoint, state: each }, each === state ? 1 : 0);
       }
     },

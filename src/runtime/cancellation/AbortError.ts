@@ -7,8 +7,8 @@ export class AbortError extends Error {
 }
 
 /** The signal's reason, always as an Error. */
-export function abortReason(signal: AbortSignal): Error {
-  const reason: unknown = signal.reason;
+export function abortReason(signal: AbortSignal | undefined): Error {
+  const reason: unknown = signal?.reason;
   return reason instanceof Error ? reason : new AbortError();
 }
 

@@ -31,23 +31,19 @@ export function unlessAborted<T = void>(
       return;
     }
     const wait = { isOver: false, leave: (): void => undefined };
-    const end = (): boolean => {
-      if (wait.isOver) return false;
+    const end = (finish: () => void): void => {
+      if (wait.isOver) return;
       wait.isOver = true;
       signal?.removeEventListener('abort', onAbort);
       wait.leave();
-      return true;
+      finish();
     };
-    const onAbort = (): void => {
-      if (end() && signal !== undefined) reject(abortReason(signal));
-    };
+    const onAbort = (): void => end(() => reject(abortReason(signal)));
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
-      wait.leave = begin((value) => {
-        if (end()) resolve(value);
-      });
+      wait.leave = begin((value) => end(() => resolve(value)));
     } catch (error) {
-      end();
+      end(() => undefined);
       throw error;
     }
     // Settled while it began.

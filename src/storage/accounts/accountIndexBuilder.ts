@@ -1,6 +1,6 @@
 import type { Logger } from '../../observability/index.js';
 import { sleep, type Clock } from '../../runtime/index.js';
-import type { AccountCoverage, AccountIndex } from '../port/AccountIndex.js';
+import type { AccountIndex } from '../port/AccountIndex.js';
 import type { WriteRoom } from '../port/IndexStore.js';
 import { isCorruption } from '../StorageError.js';
 
@@ -10,13 +10,6 @@ const BUILD_SHARE = 0.2;
 const MIN_REST_MS = 1;
 /** Between two log lines. */
 const REPORT_EVERY_MS = 10_000;
-
-interface Progress {
-  /** `stopped`: a stored block is damaged, and the index cannot get past it. */
-  readonly state: 'off' | 'building' | 'stopped' | 'complete';
-  /** `undefined`: off. */
-  readonly coverage: AccountCoverage | undefined;
-}
 
 /** Builds the missing part of the account index from the store alone, newest first. */
 export function accountIndexBuilder(dependencies: {
@@ -28,16 +21,17 @@ export function accountIndexBuilder(dependencies: {
 }) {
   const { accounts, clock, logger, room } = dependencies;
   let isStopped = false;
-  const progress = (): Progress => {
-    const coverage = accounts.coverage();
-    if (coverage === undefined) return { state: 'off', coverage };
-    if (coverage.missingHeights === 0) return { state: 'complete', coverage };
-    return { state: isStopped ? 'stopped' : 'building', coverage };
+  /** As `/status` has it. `stopped`: a stored block is damaged, and the index cannot get past it. */
+  const progress = () => {
+    const { from: coveredFrom = null, missingHeights = null } = accounts.coverage() ?? {};
+    const unfinished = isStopped ? 'stopped' : 'building';
+    const state = missingHeights === null ? 'off' : missingHeights === 0 ? 'complete' : unfinished;
+    return { state, coveredFrom, missingHeights } as const;
   };
   const isBuilding = (): boolean => progress().state === 'building';
   const tell = (message: string): void => {
-    const { coverage } = progress();
-    logger.info({ coveredFrom: coverage?.from, missingHeights: coverage?.missingHeights }, message);
+    const { coveredFrom, missingHeights } = progress();
+    logger.info({ coveredFrom, missingHeights }, message);
   };
   /**
    * Resolves when the index is complete, or cannot be built further. Expected errors: `StorageError`, but not for damage,

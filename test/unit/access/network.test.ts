@@ -14,8 +14,7 @@ beforeEach(() => {
 });
 
 const names = (nodes: readonly { readonly name: string }[]): string[] => nodes.map(({ name }) => name);
-const stateOf = (of: AccessNetwork, endpoint: string) =>
-  of.states().find((state) => state.endpoint === endpoint);
+const stateOf = (of: AccessNetwork, endpoint: string) => of.states().find(({ name }) => name === endpoint);
 
 it.each<[string[], string]>([
   [['http://x:1'], 'not an access node'],
@@ -51,7 +50,7 @@ it('a peer of another chain is not asked, and named as one where it stands in fo
   const other = { version: version(5), chainId: 'flow-testnet' };
   const { net } = await beside(other);
   expect(net.peers()).toEqual([]);
-  expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', foreign: 'chain' });
+  expect(stateOf(net, 'p:1')).toMatchObject({ state: 'foreign', reason: 'another chain than ours' });
   const mirror = identified({ 'p:1': other }, { accessNodes: [], peers: ['p:1'] });
   await expect(mirror).rejects.toThrow('Name a --peer of that network');
 });
@@ -63,7 +62,7 @@ describe('identification', () => {
     expect(stateOf(net, 'a:1')?.state).toBe('unknown');
     await net.whenIdentified(stop.signal);
     expect(names(net.live())).toEqual(['a:1']);
-    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', semver: 'v1', lowestHeight: 5 });
+    expect(stateOf(net, 'a:1')).toMatchObject({ state: 'healthy', version: 'v1', lowestHeight: 5 });
   });
 
   it('waits for nodes that do not answer, trying again with growing pauses', async () => {
@@ -546,7 +545,7 @@ describe('which node for which height', () => {
     expect(historic.closed).toBe(false);
     await clock.advance(2 * MINUTE_MS);
     expect(historic.closed).toBe(true);
-    expect(names(net.states().map(({ endpoint }) => ({ name: endpoint })))).toEqual(['live:1']);
+    expect(names(net.states())).toEqual(['live:1']);
     net.forHeight(150);
     await clock.settle();
     expect(names(net.forHeight(150))).toEqual(['s2:1']);

@@ -116,8 +116,8 @@ it('the record of one call says what it failed of, how often and since when', as
   healthRecord.report('failing', 'first', stream);
   await clock.advance(1_000);
   healthRecord.report('failing', 'second', stream);
-  const fault = { state: 'set_aside', fault: 'failing', count: 2, said: 'second' };
-  expect(healthRecord.callRecords()).toEqual([{ method: stream, ...fault, sinceMs: 0, untilMs: 11_000 }]);
+  const fault = { state: 'set_aside', count: 2, reason: 'second', sinceSeconds: 1, endsInSeconds: 10 };
+  expect(healthRecord.callRecords()).toEqual([{ method: stream, ...fault }]);
   healthRecord.succeeded(stream);
   expect(healthRecord.callRecords()).toEqual([]);
 });

@@ -162,12 +162,13 @@ describe('a spork that the table does not have', () => {
     const blocks = { 'a:1': idOf('8'), 'b:1': WATERMARK.id, 'c:1': WATERMARK.id };
     for (const name of ['a:1', 'b:1', 'c:1'] as const)
       scripts[name].blockIdAt = (height) => (height === WATERMARK.height ? blocks[name] : undefined);
-    const stateOf = () => net.states().find(({ endpoint }) => endpoint === 'a:1');
+    const stateOf = () => net.states().find(({ name }) => name === 'a:1');
     await tells(['a:1'], 140);
     await clock.advance(8_000);
-    expect(stateOf()?.foreign).toBeUndefined();
+    expect(stateOf()?.reason).toBeNull();
     await clock.advance(MINUTE_MS);
-    expect([stateOf()?.foreign, names(net.forHeight(150))]).toEqual(['block', ['b:1', 'c:1']]);
+    expect(stateOf()?.reason).toBe('another block than ours');
+    expect(names(net.forHeight(150))).toEqual(['b:1', 'c:1']);
   });
 
   it('holds up nothing where the last one that its node told of was none', async () => {

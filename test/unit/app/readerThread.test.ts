@@ -142,7 +142,7 @@ it('log records of the thread are bounded while the indexing thread is busy; the
   const { last, logger, metrics, sources } = await serving();
   const options = readerOptions({}, scratchDirectory());
   const served = serveReaders(
-    { ...options, settings: options.settings(), gate: new EndGate().memory },
+    { ...options(), gate: new EndGate().memory },
     {
       ...{ port: { postMessage, on: (_event, listener) => (receive = listener) }, clock: systemClock },
       // There is no store to open.

@@ -418,7 +418,7 @@ it.each<readonly [string, () => unknown]>([
   controller.abort(new AbortError());
   await running;
   expect(bug).toBeUndefined();
-  expect(state.status()).toMatchObject({ state: 'off', node: undefined });
+  expect(state.status()).toMatchObject({ state: 'off', endpoint: null });
   expect(state.trouble()).toContain('is not followed');
   expect(state.troubles()).toEqual([]);
 });

@@ -117,8 +117,8 @@ it('metrics: says whether it is ready, why not, and forgets series of endpoints 
   }
   let state = 'healthy';
   let streams = new Map([['blocks', 0.5]]);
-  const endpoint = 'node:9000';
-  metrics.bind(values({ endpoint_state: () => [{ endpoint, state }], stream_age_seconds: () => streams }));
+  const name = 'node:9000';
+  metrics.bind(values({ endpoint_state: () => [{ name, state }], stream_age_seconds: () => streams }));
   const isIn = (its: string) => scrape(metrics, `endpoint_state{endpoint="node:9000",state="${its}"}`);
   const ageSeconds = () => scrape(metrics, 'stream_age_seconds{stream="blocks"}');
   expect([await isIn('healthy'), await isIn('set_aside'), await ageSeconds()]).toEqual([1, 0, 0.5]);

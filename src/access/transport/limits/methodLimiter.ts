@@ -162,12 +162,11 @@ export function methodLimiter({
       rate() === Infinity && pauseMs() === 0
         ? undefined
         : {
-            /** Calls per second that may be sent now; `undefined` = unlimited. */
-            ratePerSecond: known(rate()),
+            /** Calls per second that may be sent now; `null` = unlimited. */
+            ratePerSecond: known(rate()) ?? null,
             /** The node's answers hold the rate down. */
             isLearned: adaptedRate !== Infinity,
-            /** Milliseconds. */
-            pauseMs: pauseMs(),
+            pauseSeconds: pauseMs() / 1_000,
             waiting: waitingBefore('history'),
           },
     delayMs,
