@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { ProofBackfill } from '../../../src/finality/index.js';
-import { joined, StorageError } from '../../../src/storage/index.js';
+import { joined, type FoundDamage } from '../../../src/storage/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { range, World } from './bench.js';
 
@@ -15,7 +15,7 @@ class Backfill extends World {
   readonly backfill: ProofBackfill;
   mayRun = true;
   told = 0;
-  damage: StorageError | undefined;
+  readonly damages: FoundDamage[] = [];
   share = 1;
 
   constructor(...names: string[]) {
@@ -28,6 +28,7 @@ class Backfill extends World {
       mayRun: () => this.mayRun,
       share: () => this.share,
       onProven: () => (this.told += 1),
+      onDamage: (damage) => this.damages.push(damage),
       store: {
         blockByHeight: (height) => {
           const block = this.stored.get(height);
@@ -35,7 +36,6 @@ class Backfill extends World {
         },
         unproven: () => joined(this.open().map((height) => ({ from: height, to: height }))),
         addProofs: (blocks) => {
-          if (this.damage !== undefined) return Promise.reject(this.damage);
           for (const block of blocks) this.stored.set(block.height, block);
           this.added.push(...blocks.map(({ height }) => height));
           return Promise.resolve();
@@ -141,12 +141,16 @@ it('takes the proof from any node, whatever the others lack, and asks again with
   expect(run.left).toBe(0);
 });
 
-it('ends with the damage that a proof shows', async () => {
+it('has a block fetched again that is stored with other guarantees than its id proves, and proves all others', async () => {
   const run = new Backfill('a');
-  const damage = new StorageError('corrupt', 'other guarantees are stored');
-  run.damage = damage;
-  await run.clock.advance(1_000);
-  await expect(run.end()).rejects.toBe(damage);
+  run.stored.set(70, { ...run.chain.block(70), collectionIds: [run.chain.idAt(1)] });
+  run.stored.set(71, { ...run.chain.block(71), parentId: run.chain.idAt(1) });
+  await run.clock.advance(10_000);
+  expect([run.left, run.open()]).toEqual([2, [70, 71]]);
+  expect(new Set(run.damages.map(({ height }) => height))).toEqual(new Set([70, 71]));
+  expect(run.backfill.reason()).toMatch(
+    /its id proves another parent or other guarantees .*; it is fetched again/,
+  );
 });
 
 it('names a block that the nodes give another id, and proves all others', async () => {
