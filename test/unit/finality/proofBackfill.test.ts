@@ -141,24 +141,24 @@ it('takes the proof from any node, whatever the others lack, and asks again with
   expect(run.left).toBe(0);
 });
 
-it('has a block fetched again that is stored with other guarantees than its id proves, and proves all others', async () => {
+it('names a block that the nodes give another id, or prove to be other than it is stored, which is fetched again, and proves all others', async () => {
   const run = new Backfill('a');
-  run.stored.set(70, { ...run.chain.block(70), collectionIds: [run.chain.idAt(1)] });
-  run.stored.set(71, { ...run.chain.block(71), parentId: run.chain.idAt(1) });
-  await run.clock.advance(10_000);
-  expect([run.left, run.open()]).toEqual([2, [70, 71]]);
-  expect(new Set(run.damages.map(({ height }) => height))).toEqual(new Set([70, 71]));
-  expect(run.backfill.reason()).toMatch(
-    /its id proves another parent or other guarantees .*; it is fetched again/,
-  );
-});
-
-it('names a block that the nodes give another id, and proves all others', async () => {
-  const run = new Backfill('a');
-  const fork = run.chain.fork('fork', 70);
+  const { chain, stored } = run;
+  const fork = chain.fork('fork', 70);
   run.node('a').odd.set(70, { block: { ...fork.block(70), proof }, status: 'sealed' });
   await run.clock.advance(10_000);
-  expect(run.left).toBe(1);
-  const otherWords = `gives block 70 the id ${fork.idAt(70)}, but ${run.chain.idAt(70)} is stored`;
+  expect([run.left, run.damages]).toEqual([1, []]);
+  const otherWords = `gives block 70 the id ${fork.idAt(70)}, but ${chain.idAt(70)} is stored`;
   expect(run.backfill.reason()).toContain(otherWords);
+  stored.set(70, { ...chain.block(70), collectionIds: [chain.idAt(1)] });
+  stored.set(69, { ...chain.block(69), parentId: chain.idAt(1) });
+  run.proves(70, 70);
+  await run.clock.advance(TEN_MINUTES_MS);
+  const what = (height: number) =>
+    `block ${height}: its id proves another parent or other guarantees than are stored`;
+  expect(run.damages).toEqual([70, 69].map((height) => ({ height, what: what(height) })));
+  expect([run.open(), run.backfill.reason()]).toEqual([
+    [69, 70],
+    expect.stringContaining(`${what(69)}; it is`),
+  ]);
 });
