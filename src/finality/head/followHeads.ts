@@ -14,10 +14,7 @@ const POLL_MS = 1_000;
 const FRESHNESS_POLL_MS = 2_000;
 /** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
-/**
- * A head this far above the index, and what its reporter and another node, if there is one, report for so long, was false. So was
- * one that its reporter goes on to tell, where the others have all that is indexed meanwhile: it is not believed for a while.
- */
+/** So far above all that others report, a head was false that its reporter took back, or that they lead on below, for so long. */
 const DENIED = { heights: 20, forMs: 60_000, doubtedForMs: 600_000 };
 /** For how long it counts what a node reported last: polls come round to each of many nodes within that. */
 const HEARD_WITHIN_MS = 30_000;
@@ -142,7 +139,7 @@ function followHead(
   /** What each node reported last, and when. Bounded by the nodes. */
   const reports = new Map<string | undefined, { readonly height: number; readonly atMs: number }>();
   /** Since when one node has reported the head alone, and what was indexed then. */
-  let alone: { node: string | undefined; sinceMs: number; indexed: number } | undefined;
+  let alone: { readonly sinceMs: number; readonly indexed: number } | undefined;
   /** Until when a node counts for no more than the others. Bounded by the nodes. */
   const doubtedUntilMs = new Map<string | undefined, number>();
   let answeredAtMs = -Infinity;
@@ -175,7 +172,6 @@ function followHead(
     const height = said - counted < DENIED.heights ? said : counted;
     reports.set(node, { height, atMs });
     if (head !== undefined && height < head) denied(head);
-    else if (node !== reportedBy) alone = undefined;
     return height;
   };
 
@@ -183,6 +179,7 @@ function followHead(
   const rise = (height: number, node: string | undefined): boolean => {
     if (height <= (head ?? -1)) return false;
     head = height;
+    if (node !== reportedBy) alone = undefined;
     reportedBy = node;
     risenAtMs = clock.monotonic();
     risen.tell(height);
@@ -210,8 +207,7 @@ function followHead(
     const nowMs = clock.monotonic();
     const { indexed, others, most } = besides(reportedBy);
     const isAlone = others.length > 0 && most <= ours - DENIED.heights && most - indexed < DENIED.heights;
-    if (!isAlone) alone = undefined;
-    else if (alone?.node !== reportedBy) alone = { node: reportedBy, sinceMs: nowMs, indexed };
+    alone = isAlone ? (alone ?? { sinceMs: nowMs, indexed }) : undefined;
     const isKept = alone !== undefined && nowMs - alone.sinceMs >= DENIED.forMs && indexed > alone.indexed;
     const highest = isKept ? most : Math.max(most, heard().get(reportedBy) ?? Infinity);
     if (!isKept && nowMs - risenAtMs < DENIED.forMs) return;

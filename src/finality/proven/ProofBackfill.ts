@@ -2,7 +2,7 @@ import { answerOf, UpstreamError, type AccessNodes } from '../../access/index.js
 import { isSameBlock, type FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { abortReason, asError, sleep, type Clock } from '../../runtime/index.js';
-import { isCorruption, type FoundDamage, type HeightRange } from '../../storage/index.js';
+import { unlessDamaged, type FoundDamage, type HeightRange } from '../../storage/index.js';
 import type { IndexStore, WriteRoom } from '../../storage/index.js';
 import { BLOCK_CALL } from '../ports.js';
 
@@ -38,7 +38,7 @@ interface Dependencies {
   readonly logger: Logger;
 }
 
-/** `undefined`: the height is not stored any more. */
+/** `undefined`: the height is not stored any more, or is damaged, which a read tells. */
 type Asked =
   | { readonly kind: 'proven'; readonly block: FinalizedBlock }
   /** `unprovable`: no node has what proves it. `refuted`: this height alone is not as the nodes say. */
@@ -144,13 +144,7 @@ export class ProofBackfill {
 
   async #ask(height: number, signal: AbortSignal): Promise<Asked> {
     const { nodes, store } = this.#deps;
-    let stored: FinalizedBlock | undefined;
-    try {
-      stored = (await store.blockByHeight(height))?.block;
-    } catch (error) {
-      if (!isCorruption(error)) throw error;
-      return { kind: 'refuted', reason: error.message };
-    }
+    const stored = (await unlessDamaged(() => store.blockByHeight(height)))?.block;
     if (stored === undefined) return undefined;
     if (stored.proof !== undefined) return { kind: 'proven', block: stored };
     let worst: Asked;
