@@ -202,7 +202,11 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const failed = prover?.status().failed;
     if (failed === undefined) return undefined;
     const { height, reason, rewindTo } = failed;
-    const message = `the certificate in block ${height} is invalid: ${reason}; the chain is proven up to ${rewindTo}: rewind to that height, and name nodes that follow the chain`;
+    const others = network
+      .named()
+      .flatMap(({ foreign, node }) => (foreign?.reason === 'block' ? node.name : []));
+    const perhaps = others.length === 0 ? '' : ` (perhaps ${others.join(', ')}, left out for other blocks)`;
+    const message = `the certificate in block ${height} is invalid: ${reason}; the chain is proven up to ${rewindTo}: rewind to that height, and name only nodes that follow the chain${perhaps}`;
     return finding('proof_failed', message, height);
   };
 

@@ -130,6 +130,7 @@ export function openUpstream(
           nodes: network.history,
           share: () => pace.share(),
           onProven: () => window.moved(),
+          onDamage: healing.found,
           mayRun: () =>
             store.shared?.isLeading() !== false &&
             (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,

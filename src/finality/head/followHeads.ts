@@ -14,8 +14,8 @@ const POLL_MS = 1_000;
 const FRESHNESS_POLL_MS = 2_000;
 /** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
-/** A head this far above the index, and what its reporter and another node, if there is one, report for so long, was false. */
-const DENIED = { heights: 20, forMs: 60_000 };
+/** So far above all that others report, a head was false that its reporter took back, or that they lead on below, for so long. */
+const DENIED = { heights: 20, forMs: 60_000, doubtedForMs: 600_000 };
 /** For how long it counts what a node reported last: polls come round to each of many nodes within that. */
 const HEARD_WITHIN_MS = 30_000;
 /** In which the block of the first head is asked for, one a second, before that of a lower one is. */
@@ -138,6 +138,10 @@ function followHead(
   let risenAtMs = -Infinity;
   /** What each node reported last, and when. Bounded by the nodes. */
   const reports = new Map<string | undefined, { readonly height: number; readonly atMs: number }>();
+  /** Since when one node has reported the head alone, and what was indexed then. */
+  let alone: { readonly sinceMs: number; readonly indexed: number } | undefined;
+  /** Until when a node counts for no more than the others. Bounded by the nodes. */
+  const doubtedUntilMs = new Map<string | undefined, number>();
   let answeredAtMs = -Infinity;
 
   const ageOf = (atMs: number): number | undefined =>
@@ -162,9 +166,11 @@ function followHead(
 
   /** A node reported its head. Returns the height that counts. */
   const report = (said: number, node: string): number => {
-    const most = mostAt?.(node) ?? said;
-    const height = said - most < DENIED.heights ? said : most;
-    reports.set(node, { height, atMs: clock.monotonic() });
+    const atMs = clock.monotonic();
+    const most = atMs < (doubtedUntilMs.get(node) ?? -Infinity) ? besides(node).most : said;
+    const counted = Math.min(most, mostAt?.(node) ?? said);
+    const height = said - counted < DENIED.heights ? said : counted;
+    reports.set(node, { height, atMs });
     if (head !== undefined && height < head) denied(head);
     return height;
   };
@@ -173,6 +179,7 @@ function followHead(
   const rise = (height: number, node: string | undefined): boolean => {
     if (height <= (head ?? -1)) return false;
     head = height;
+    if (node !== reportedBy) alone = undefined;
     reportedBy = node;
     risenAtMs = clock.monotonic();
     risen.tell(height);
@@ -189,13 +196,25 @@ function followHead(
     wake();
   };
 
+  /** What is indexed, what others than this node reported of late, and the highest of these. */
+  const besides = (node: string | undefined) => {
+    const indexed = latestBlock()?.height ?? 0;
+    const others = [...heard()].flatMap(([name, height]) => (name === node ? [] : height));
+    return { indexed, others, most: Math.max(indexed, ...others) };
+  };
+
   const denied = (ours: number): void => {
-    if (clock.monotonic() - risenAtMs < DENIED.forMs) return;
-    const heads = heard();
-    const highest = Math.max(latestBlock()?.height ?? 0, ...heads.values());
-    if (highest > ours - DENIED.heights || !heads.has(reportedBy)) return;
-    if (heads.size < Math.min(2, nodes.live().length)) return;
-    logger.warn({ height: ours, node: reportedBy }, 'a head that nobody reports was false');
+    const nowMs = clock.monotonic();
+    const { indexed, others, most } = besides(reportedBy);
+    const isAlone = others.length > 0 && most <= ours - DENIED.heights && most - indexed < DENIED.heights;
+    alone = isAlone ? (alone ?? { sinceMs: nowMs, indexed }) : undefined;
+    const isKept = alone !== undefined && nowMs - alone.sinceMs >= DENIED.forMs && indexed > alone.indexed;
+    const highest = isKept ? most : Math.max(most, heard().get(reportedBy) ?? Infinity);
+    if (!isKept && nowMs - risenAtMs < DENIED.forMs) return;
+    if (highest > ours - DENIED.heights || others.length < Math.min(1, nodes.live().length - 1)) return;
+    logger.warn({ height: ours, node: reportedBy }, 'a head that no other node reports was false');
+    if (isKept) doubtedUntilMs.set(reportedBy, nowMs + DENIED.doubtedForMs);
+    alone = undefined;
     fall(reportedBy, highest);
   };
 

@@ -1,8 +1,9 @@
 import { answerOf, UpstreamError, type AccessNodes } from '../../access/index.js';
-import type { FinalizedBlock } from '../../flow/index.js';
+import { isSameBlock, type FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { abortReason, asError, sleep, type Clock } from '../../runtime/index.js';
-import { isCorruption, type HeightRange, type IndexStore, type WriteRoom } from '../../storage/index.js';
+import { unlessDamaged, type FoundDamage, type HeightRange } from '../../storage/index.js';
+import type { IndexStore, WriteRoom } from '../../storage/index.js';
 import { BLOCK_CALL } from '../ports.js';
 
 /** Blocks that are requested at once, and become durable together. */
@@ -31,11 +32,13 @@ interface Dependencies {
   readonly room?: WriteRoom | undefined;
   /** More blocks are proven: what follows from them may be proven now, though the head stands still. */
   readonly onProven: () => void;
+  /** The proof of a stored block is of other guarantees, or of another parent: it has to be fetched again. */
+  readonly onDamage: (damage: FoundDamage) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** `undefined`: the height is not stored any more. */
+/** `undefined`: the height is not stored any more, or is damaged, which a read tells. */
 type Asked =
   | { readonly kind: 'proven'; readonly block: FinalizedBlock }
   /** `unprovable`: no node has what proves it. `refuted`: this height alone is not as the nodes say. */
@@ -69,8 +72,7 @@ export class ProofBackfill {
   }
 
   /**
-   * Runs until the signal aborts. Expected errors: `StorageError` (`corrupt` where a proof contradicts what is stored under
-   * the same id); the signal's abort reason.
+   * Runs until the signal aborts. Expected errors: `StorageError`; the signal's abort reason.
    */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, room, share } = this.#deps;
@@ -142,13 +144,7 @@ export class ProofBackfill {
 
   async #ask(height: number, signal: AbortSignal): Promise<Asked> {
     const { nodes, store } = this.#deps;
-    let stored: FinalizedBlock | undefined;
-    try {
-      stored = (await store.blockByHeight(height))?.block;
-    } catch (error) {
-      if (!isCorruption(error)) throw error;
-      return { kind: 'refuted', reason: error.message };
-    }
+    const stored = (await unlessDamaged(() => store.blockByHeight(height)))?.block;
     if (stored === undefined) return undefined;
     if (stored.proof !== undefined) return { kind: 'proven', block: stored };
     let worst: Asked;
@@ -166,8 +162,14 @@ export class ProofBackfill {
             kind: 'refuted',
             reason: `${node.name} gives block ${height} the id ${block.id}, but ${stored.id} is stored: the node or the store is of another chain`,
           };
-        else if (block.proof !== undefined) return { kind: 'proven', block };
-        else said = { kind: 'unprovable', reason: `block ${height} cannot be proven by what the nodes send` };
+        else if (block.proof !== undefined) {
+          if (isSameBlock(block, stored) && block.parentId === stored.parentId)
+            return { kind: 'proven', block };
+          const what = `block ${height}: its id proves another parent or other guarantees than are stored`;
+          this.#deps.onDamage({ height, what });
+          said = { kind: 'refuted', reason: `${what}; it is fetched again` };
+        } else
+          said = { kind: 'unprovable', reason: `block ${height} cannot be proven by what the nodes send` };
       }
       // A node that failed may prove it later; one of another chain is named.
       if (worst?.kind !== 'refuted' && (worst === undefined || said.kind !== 'unprovable')) worst = said;

@@ -119,9 +119,8 @@ export interface IndexStore extends IndexReader, RangeStore {
   /** Covered heights whose blocks have no proof, or may have none. */
   unproven(): readonly HeightRange[];
   /**
-   * Adds the proofs of stored blocks that have none; those with one, or no longer stored, are left as they are. Durable on
-   * return, with `unproven`. Expected errors: `StorageError` (`corrupt` also for a stored block whose id proves another
-   * parent or other guarantees).
+   * Adds the proofs of stored blocks that have none; those with one, no longer stored, or stored with another parent or other
+   * guarantees, are left as they are. Durable on return, with `unproven`. Expected errors: `StorageError`.
    */
   addProofs(proven: readonly FinalizedBlock[]): Promise<void>;
   /** Calls back when a read meets damage. The callback must not throw. */

@@ -51,6 +51,10 @@ interface Wrong {
   readonly unresolvable: ReturnType<IndexingLine['explainer']['unresolvable']>;
   /** How far readers see, where they see only what is proven. */
   readonly proven: { readonly to: number; readonly reason: string | undefined };
+  readonly leftOut: {
+    readonly foreign: { readonly reason: 'block' };
+    readonly node: { readonly name: string };
+  };
   readonly proofFailed: { readonly height: number; readonly reason: string; readonly rewindTo: number };
   /** Several processes share the store, and this one does not lead, unless it says so. */
   readonly shared: { readonly leads?: boolean; readonly leader?: ReturnType<Leadership['leader']> };
@@ -145,7 +149,7 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
     },
     network: {
       source: 'access node',
-      named: () => [{ askedAtMs: state.askedAtMs }],
+      named: () => [{ askedAtMs: state.askedAtMs, ...state.wrong.leftOut }],
       namesServing: () => new Set(block().isUnserved ? [] : ['a:1']),
       whyUnserved: () => block().troubles,
       verifier: {
@@ -609,9 +613,10 @@ describe('what has a code of its own', () => {
     state.wrong = { chainTrouble: misfit };
     expect(await codes(20_000)).toEqual(['parent_mismatch']);
     state.head = 1000;
-    state.wrong = { proofFailed: { height: 1000, reason: 'no quorum', rewindTo: 990 } };
+    const leftOut = { foreign: { reason: 'block' }, node: { name: 'b:1' } } as const;
+    state.wrong = { proofFailed: { height: 1000, reason: 'no quorum', rewindTo: 990 }, leftOut };
     const invalid = matching(
-      /^the certificate in block 1000 is invalid: no quorum; .* up to 990: rewind to that/,
+      /^the certificate in block 1000 is .*quorum; .* up to 990: rewind .* b:1, left out/,
     );
     expect(await after(1_000)).toMatchObject([{ code: 'proof_failed', height: 1000, message: invalid }]);
     state.head = 1010;

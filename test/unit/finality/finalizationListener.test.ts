@@ -58,6 +58,24 @@ it.each([
   expect([listener.finalized.height, listener.sealed.height]).toEqual([left, left]);
 });
 
+it('counts for ten minutes no more than the others a node that alone told a head far above, which they never reached', async () => {
+  const { world, listener } = await follows(100, 1_000, 'astray', 'b', 'c');
+  const goesOn = async (to: number, isIndexed = true): Promise<unknown> => {
+    for (let height = world.node('b').finalized + 1; height <= to; height += 1) {
+      world.advance(height, height - 5);
+      world.node('astray').advance(height + 900, height + 895);
+      if (isIndexed) world.indexed = height;
+      await world.clock.advance(1_000);
+    }
+    return [listener.finalized.height, (listener.sealed.height ?? 0) <= to];
+  };
+  // While blocks do not come, or are caught up with, that may be the chain's head.
+  expect(await goesOn(200, false)).toEqual([1_100, false]);
+  expect(await goesOn(255)).toEqual([1_155, false]);
+  for (const height of [265, 300, 700]) expect(await goesOn(height)).toEqual([height, true]);
+  expect(await goesOn(900)).toEqual([1_800, false]);
+});
+
 it('forgets what is on its way through a stream as well', async () => {
   for (let turns = 0; turns < 16; turns += 1) {
     const { world, listener } = await follows(100, 1_000, 'astray', 'b');

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { ProofBackfill } from '../../../src/finality/index.js';
-import { joined, StorageError } from '../../../src/storage/index.js';
+import { joined, type FoundDamage } from '../../../src/storage/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { range, World } from './bench.js';
 
@@ -15,7 +15,7 @@ class Backfill extends World {
   readonly backfill: ProofBackfill;
   mayRun = true;
   told = 0;
-  damage: StorageError | undefined;
+  readonly damages: FoundDamage[] = [];
   share = 1;
 
   constructor(...names: string[]) {
@@ -28,6 +28,7 @@ class Backfill extends World {
       mayRun: () => this.mayRun,
       share: () => this.share,
       onProven: () => (this.told += 1),
+      onDamage: (damage) => this.damages.push(damage),
       store: {
         blockByHeight: (height) => {
           const block = this.stored.get(height);
@@ -35,7 +36,6 @@ class Backfill extends World {
         },
         unproven: () => joined(this.open().map((height) => ({ from: height, to: height }))),
         addProofs: (blocks) => {
-          if (this.damage !== undefined) return Promise.reject(this.damage);
           for (const block of blocks) this.stored.set(block.height, block);
           this.added.push(...blocks.map(({ height }) => height));
           return Promise.resolve();
@@ -141,20 +141,24 @@ it('takes the proof from any node, whatever the others lack, and asks again with
   expect(run.left).toBe(0);
 });
 
-it('ends with the damage that a proof shows', async () => {
+it('names a block that the nodes give another id, or prove to be other than it is stored, which is fetched again, and proves all others', async () => {
   const run = new Backfill('a');
-  const damage = new StorageError('corrupt', 'other guarantees are stored');
-  run.damage = damage;
-  await run.clock.advance(1_000);
-  await expect(run.end()).rejects.toBe(damage);
-});
-
-it('names a block that the nodes give another id, and proves all others', async () => {
-  const run = new Backfill('a');
-  const fork = run.chain.fork('fork', 70);
+  const { chain, stored } = run;
+  const fork = chain.fork('fork', 70);
   run.node('a').odd.set(70, { block: { ...fork.block(70), proof }, status: 'sealed' });
   await run.clock.advance(10_000);
-  expect(run.left).toBe(1);
-  const otherWords = `gives block 70 the id ${fork.idAt(70)}, but ${run.chain.idAt(70)} is stored`;
+  expect([run.left, run.damages]).toEqual([1, []]);
+  const otherWords = `gives block 70 the id ${fork.idAt(70)}, but ${chain.idAt(70)} is stored`;
   expect(run.backfill.reason()).toContain(otherWords);
+  stored.set(70, { ...chain.block(70), collectionIds: [chain.idAt(1)] });
+  stored.set(69, { ...chain.block(69), parentId: chain.idAt(1) });
+  run.proves(70, 70);
+  await run.clock.advance(TEN_MINUTES_MS);
+  const what = (height: number) =>
+    `block ${height}: its id proves another parent or other guarantees than are stored`;
+  expect(run.damages).toEqual([70, 69].map((height) => ({ height, what: what(height) })));
+  expect([run.open(), run.backfill.reason()]).toEqual([
+    [69, 70],
+    expect.stringContaining(`${what(69)}; it is`),
+  ]);
 });

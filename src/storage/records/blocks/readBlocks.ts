@@ -1,6 +1,6 @@
-import { decodeBlock, WireError, type FinalizedBlock } from '../../../flow/index.js';
+import { decodeBlock, isSameBlock, WireError, type FinalizedBlock } from '../../../flow/index.js';
 import type { BlockHead, StoredBlock } from '../../port/stored.js';
-import { corruptRecord, StorageError } from '../../StorageError.js';
+import { corruptRecord } from '../../StorageError.js';
 import { decodeBlockRecord, encodeBlockRecord } from '../coding/blockRecord.js';
 import type { CollectionShape, Slice } from '../coding/blockRecord.js';
 import { openValue, seal } from '../coding/seal.js';
@@ -130,22 +130,13 @@ function bodySlice(
 
 /**
  * The record of a stored block with the proof that came later; the same where it has one. `undefined`: another block stands
- * there. Expected errors: `StorageError` (`corrupt` also where the id of the stored block proves another parent or other
- * guarantees).
+ * there, or one with another parent or other guarantees than its id proves. Expected errors: `StorageError`.
  */
 export function provenRecord(value: Buffer, proven: FinalizedBlock): Buffer | undefined {
-  const { height, id, encoded, proof } = proven;
+  const { height, encoded, parentId, proof } = proven;
   const key = blockKey(height);
   const { block, shapes, bodyLength } = openBlockRecord(key, value, height);
-  if (block.id !== id) return undefined;
-  if (block.parentId !== proven.parentId || block.collectionIds.join() !== proven.collectionIds.join()) {
-    const damage = `block ${height}: its id proves another parent or other guarantees than are stored`;
-    throw new StorageError(
-      'corrupt',
-      `The store is damaged: ${damage}. A node lied when it was indexed. Remove it with "rewind --to ${height - 1}", and start again.`,
-      { height, damage },
-    );
-  }
+  if (!isSameBlock(block, proven) || block.parentId !== parentId) return undefined;
   if (block.proof !== undefined) return value;
   return seal(key, encodeBlockRecord({ encoded, proof, collections: shapes, bodyLength }));
 }
