@@ -3,6 +3,9 @@ import { createServer } from 'node:net';
 import { basename, join } from 'node:path';
 import { quoted, unlessThrown, withoutCredentials } from '../runtime/index.js';
 
+/** The most open files to inspect, over all processes: finding the name is not worth more. */
+const MAX_LOOKS = 100_000;
+
 /**
  * The process that holds the lock of a database, in words: its number, and its command line if readable. `undefined` if
  * the system does not say (Linux does, for processes of the same user), or nobody holds it any more.
@@ -10,11 +13,15 @@ import { quoted, unlessThrown, withoutCredentials } from '../runtime/index.js';
 export function lockHolder(path: string): string | undefined {
   const lock = unlessThrown(() => realpathSync(join(path, 'LOCK')));
   if (lock === undefined) return undefined;
-  const isLock = (descriptor: string): boolean => unlessThrown(() => readlinkSync(descriptor)) === lock;
-  const locks = unlessThrown(() => readFileSync('/proc/locks', 'utf8')) ?? '';
-  for (const [, pid = ''] of locks.matchAll(/ WRITE +(\d+) /g)) {
-    if (!namesIn(`/proc/${pid}/fd`).some((name) => isLock(`/proc/${pid}/fd/${name}`))) continue;
-    return Number(pid) === process.pid ? 'this process' : `process ${pid}${commandOf(pid)}`;
+  let looks = 0;
+  for (const pid of namesIn('/proc').filter((name) => /^\d+$/.test(name))) {
+    const folder = `/proc/${pid}/fd`;
+    for (const descriptor of namesIn(folder)) {
+      looks += 1;
+      if (looks > MAX_LOOKS) return undefined;
+      if (unlessThrown(() => readlinkSync(join(folder, descriptor))) !== lock) continue;
+      return Number(pid) === process.pid ? 'this process' : `process ${pid}${commandOf(pid)}`;
+    }
   }
   return undefined;
 }
@@ -26,7 +33,9 @@ function commandOf(pid: string): string {
   return command === '' ? '' : `: ${quoted(withoutCredentials(command))}`;
 }
 
-const namesIn = (folder: string): readonly string[] => unlessThrown(() => readdirSync(folder)) ?? [];
+function namesIn(folder: string): readonly string[] {
+  return unlessThrown(() => readdirSync(folder)) ?? [];
+}
 
 /**
  * Locks a name; what unlocks it, or `undefined` when another process has the lock. The lock is a system address on which this
