@@ -124,6 +124,7 @@ it('the requester alone, at the head counts what was asked, received and made du
   expect(metrics.value('network_info', { network: 'devnet', chain: 'flow-localnet' })).toBe(1);
   expect(metrics.value('store_scrub_bytes_per_second')).toBe(2 * 1024 * 1024);
   expect(metrics.series('workers')).toEqual([]);
+  expect(metrics.value('connections_cut_total', { port: 'grpc', reason: 'unread' })).toBe(0);
   expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked });
   expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
   const completed = { requester: full.length, none: empty.length };

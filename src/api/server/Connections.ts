@@ -32,7 +32,8 @@ export interface Connection {
 }
 
 /** Why a connection was cut: the `reason` of the metric. */
-type CutReason = 'make_room' | 'no_room' | 'unread' | 'overdue' | 'talkative';
+const cutReasons = ['make_room', 'no_room', 'unread', 'overdue', 'talkative'] as const;
+type CutReason = (typeof cutReasons)[number];
 
 export interface ConnectionsOptions {
   /** It may not listen yet. */
@@ -73,6 +74,8 @@ export abstract class Connections<C extends Connection = Connection> {
     this.#options = options;
     this.#dependencies = dependencies;
     this.#maxConnections = options.maxConnections ?? MAX_CONNECTIONS;
+    for (const reason of cutReasons)
+      dependencies.metrics.connectionsCut.inc({ port: options.name, reason }, 0);
     options.server.on('connection', (tcp: Socket) => this.#opened(tcp));
     options.server.on('secureConnection', (socket: Socket) => {
       const connection = this.of(socket);
