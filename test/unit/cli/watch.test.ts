@@ -91,8 +91,14 @@ it.each([
   [36, 30],
   [12, 5],
   [1, 1],
-])('fits a terminal of %i columns and %i lines', async (columns, rows) => {
-  const chain = await served();
+])('fits a terminal of %i columns and %i lines, and says why it is not ready', async (columns, rows) => {
+  const log = Array.from({ length: 40 }, () => ({
+    output: 'a',
+    reason: 'full',
+    lostLines: 1,
+    ageSeconds: 3,
+  }));
+  const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { told: { log } });
   const watch = watching(chain.port, [], {
     ...{ isTerminal: true, columns: () => columns, rows: () => rows },
   });
@@ -103,7 +109,8 @@ it.each([
   const page = lastPage(screen);
   expect(page.length).toBeLessThanOrEqual(rows);
   for (const line of page) expect(line.length).toBeLessThan(Math.max(2, columns));
-  if (columns >= 36) expect(page.join(' ').replaceAll(/\s+/g, ' ')).toContain('2 heights, complete');
+  const text = page.join(' ').replaceAll(/\s+/g, ' ');
+  if (columns >= 36) expect(text).toMatch(/2 heights, complete.* ready:? no .*behind: 11 heights behind/);
 });
 
 it('says on the page that the daemon is away, and keeps what it said last', async () => {
