@@ -252,6 +252,19 @@ it.each(['version', 'config docs', 'config print'])(
   },
 );
 
+it('an export into a full disk says so, and nothing of the page that it would have written next', async () => {
+  const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
+  const proxy = await RestNode.start((request, response) => {
+    // The status and the first page.
+    if (proxy.seen.length > 2) return;
+    void fetch(chain.url + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
+  });
+  const command = ['export', '--follow', '--api-port', String(proxy.port)];
+  const full = startProgram(command, {}, { outputs: [openSync('/dev/full', 'w'), 'pipe'] });
+  expect(await full.exited).toBe(74);
+  expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
+});
+
 it('a command has its exit code although something holds the process, which it says, and although nobody can read why', async () => {
   const log = join(scratchDirectory(), 'log');
   const held = { NODE_OPTIONS: '--import=data:text/javascript,setInterval(()=>{},1e9)' };
