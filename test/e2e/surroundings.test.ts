@@ -147,6 +147,7 @@ it('a mount that hangs with configuration and secrets holds up the reload alone,
   writeFileSync(`${file}.stale`, '');
   daemon.program.child.kill('SIGHUP');
   await daemon.program.sees(/the configuration file does not answer/);
+  await daemon.program.sees(/the files of a secret do not answer/);
   expect((await daemon.health('/livez')).status).toBe(200);
   expect(await daemon.program.stop()).toBe(0);
 });

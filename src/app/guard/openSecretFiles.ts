@@ -5,7 +5,7 @@ import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.j
 import { digestOf, type ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { Listeners, OperatorError, sleep, type Clock } from '../../runtime/index.js';
+import { Listeners, OperatorError, sleep, within, type Clock } from '../../runtime/index.js';
 import { leafOf, readCertificate } from './certificate.js';
 import { credentialsFor, knownNodes, readNodeMetadata, type MetadataByNode } from './nodeMetadata.js';
 import { readTokens, type KnownToken } from './tokens.js';
@@ -118,7 +118,14 @@ export async function openSecretFiles(
         await sleep(clock, LOOK_EVERY_MS, signal);
         checkDates();
         let hasChanged = false;
-        for (const each of files) hasChanged = (await each.look()) || hasChanged;
+        for (const { look, paths } of files) {
+          const looked = look();
+          if ((await within(clock, LOOK_EVERY_MS, looked)) === 'late') {
+            const advice = 'look at the disk or mount that has them: what is in use stays in use until then';
+            logger.error({ paths, advice }, 'the files of a secret do not answer');
+          }
+          hasChanged = (await looked) || hasChanged;
+        }
         if (!hasChanged) continue;
         taken();
         changed.tell();
@@ -174,6 +181,7 @@ async function watchSecret<T>(
     isRefused = true;
   };
   return {
+    paths,
     value: (): T => value,
     /** Reads the files if they have changed. True: there is a new value. */
     look: async (): Promise<boolean> => {
