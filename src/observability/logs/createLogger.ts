@@ -48,9 +48,17 @@ export function createLogger(options: {
   });
 }
 
+/** What others say may be in there, a server of databases megabytes: the lines that wait to be written share a bound. */
+const MAX_ERROR_TEXT = 8_192;
+
 /** An error from another thread arrives serialised already. */
 function written(value: unknown): unknown {
-  return value instanceof Error ? { ...stdSerializers.err(value) } : value;
+  if (!(value instanceof Error)) return value;
+  const fit = (text: unknown): unknown =>
+    typeof text === 'string' && text.length > MAX_ERROR_TEXT ? `${text.slice(0, MAX_ERROR_TEXT)}…` : text;
+  return Object.fromEntries(
+    Object.entries(stdSerializers.err(value)).map(([name, text]) => [name, fit(text)]),
+  );
 }
 
 /** Fields for the logger of another thread: errors are serialised. */
