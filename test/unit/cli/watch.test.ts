@@ -44,11 +44,8 @@ it('tells in each line how far history and its ranges are', async () => {
     ...{ failures: 0, reason: null, waitingFor: null },
   });
   const others = { ...range(5_000, 'running'), rate: 0, eta: null };
-  const ranges = [
-    range(0, 'failed'),
-    ...[1, 2, 3, 4].map((index) => range(1_000 * index, 'running')),
-    others,
-  ];
+  const running = [1, 2, 3, 4].map((index) => range(1_000 * index, 'running'));
+  const ranges = [range(0, 'failed'), ...running, others];
   const heights = { from: 0, to: 9_999, missingHeights: 7_500 };
   const plan = { id: 1, ...heights, order: 'newest', state: 'active', untakenVersion: null } as const;
   const pace = { missingHeights: 7_500, rate: 125, eta: 60, heldBack: null };
@@ -99,9 +96,8 @@ it.each([
     ageSeconds: 3,
   }));
   const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { told: { log } });
-  const watch = watching(chain.port, [], {
-    ...{ isTerminal: true, columns: () => columns, rows: () => rows },
-  });
+  const size = { isTerminal: true, columns: () => columns, rows: () => rows };
+  const watch = watching(chain.port, [], size);
   await watch.sees(SCREEN_ON);
   watch.end();
   await watch.ended;
