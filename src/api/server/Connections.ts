@@ -33,7 +33,6 @@ export interface Connection {
 
 /** Why a connection was cut: the `reason` of the metric. */
 const cutReasons = ['make_room', 'no_room', 'unread', 'overdue', 'talkative'] as const;
-type CutReason = (typeof cutReasons)[number];
 
 export interface ConnectionsOptions {
   /** It may not listen yet. */
@@ -148,7 +147,7 @@ export abstract class Connections<C extends Connection = Connection> {
     };
   }
 
-  cut(connection: C, reason: CutReason): void {
+  cut(connection: C, reason: (typeof cutReasons)[number]): void {
     this.#dependencies.metrics.connectionsCut.inc({ port: this.#options.name, reason });
     this.#forget(connection);
     connection.tcp.destroy();
@@ -169,12 +168,10 @@ export abstract class Connections<C extends Connection = Connection> {
   #makeRoomFor(newcomer: C): void {
     const [rested] = this.#resting;
     const given = rested === newcomer ? this.mostSilent() : rested;
-    if (given === undefined) this.cut(newcomer, 'no_room');
-    else this.cut(given, 'make_room');
+    this.cut(given ?? newcomer, given === undefined ? 'no_room' : 'make_room');
     if (this.#fullAtMs === undefined) {
       const { name: server } = this.#options;
-      const advice = ADVICE[server];
-      const fields = { server, maxConnections: this.#maxConnections, advice };
+      const fields = { server, maxConnections: this.#maxConnections, advice: ADVICE[server] };
       this.#dependencies.logger.warn(fields, 'all connections are taken: idle ones make room for new ones');
     }
     this.#fullAtMs = this.clock.monotonic();

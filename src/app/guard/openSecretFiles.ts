@@ -45,9 +45,7 @@ export async function openSecretFiles(
       paths: [file],
       read: () => readTokens(file),
       describe: (next, last) => ({
-        tokens: next.length,
-        added: namesLeft(next, last),
-        removed: namesLeft(last, next),
+        ...{ tokens: next.length, added: namesLeft(next, last), removed: namesLeft(last, next) },
       }),
     }),
   );
@@ -120,10 +118,9 @@ export async function openSecretFiles(
         let hasChanged = false;
         for (const { look, paths } of files) {
           const looked = look();
-          if ((await within(clock, LOOK_EVERY_MS, looked)) === 'late') {
-            const advice = 'look at the disk or mount that has them: what is in use stays in use until then';
-            logger.error({ paths, advice }, 'the files of a secret do not answer');
-          }
+          const fields = { paths, advice: 'look at the disk or mount that has them' };
+          const isLate = (await within(clock, LOOK_EVERY_MS, looked)) === 'late';
+          if (isLate) logger.error(fields, 'the files of a secret do not answer');
           hasChanged = (await looked) || hasChanged;
         }
         if (!hasChanged) continue;

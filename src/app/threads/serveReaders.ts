@@ -53,8 +53,7 @@ export function serveReaders(
     },
     makeWay: link.makeWay,
     change: (next) => {
-      settings = next;
-      logger.setLevel(settings.logLevel);
+      logger.setLevel((settings = next).logLevel);
       change();
     },
     metrics: () => metrics.snapshot(),

@@ -170,8 +170,7 @@ function history({ backfill, coverage, firstIndexed }: StatusDocument): string[]
 }
 
 function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
-  if (state === 'off') return [];
-  if (state === 'complete') return ['complete'];
+  if (state === 'off' || state === 'complete') return state === 'off' ? [] : [state];
   const toGo = `${formatCount(missingHeights ?? 0)} heights to go`;
   return [`${state}: covers ${height(coveredFrom)} and above, ${toGo}`];
 }
