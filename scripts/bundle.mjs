@@ -8,7 +8,9 @@ const requireHere = createRequire(join(root, 'package.json'));
 
 /**
  * Has packages in CommonJS required instead of imported: to import one, Node.js first parses all of its files for names, which
- * takes a third of the start on Node.js 20 (docs/decisions/0010-starting.md).
+ * takes a third of the start on Node.js 20 (docs/decisions/0010-starting.md). And `node:http`: an import looks at all of its names,
+ * and so loads the client behind `fetch` on Node.js 22 and 24. That takes 4 MiB and some 20 ms of each command, and ends it on 22
+ * where WebAssembly gets no memory (`ulimit -v`).
  */
 const requirePackages = {
   name: 'require-packages',
@@ -16,7 +18,8 @@ const requirePackages = {
     onResolve({ filter: /^[^./]/ }, ({ path, kind, namespace }) => {
       if (kind === 'entry-point') return undefined;
       const isImported = kind === 'import-statement' && namespace === 'file';
-      if (!isImported || isBuiltin(path) || !isCommonJs(path)) return { path, external: true };
+      const isRequired = isBuiltin(path) ? path === 'node:http' : isCommonJs(path);
+      if (!isImported || !isRequired) return { path, external: true };
       return { path, namespace: 'required', sideEffects: false };
     });
     onLoad({ filter: /./, namespace: 'required' }, ({ path }) => ({

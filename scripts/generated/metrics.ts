@@ -82,7 +82,7 @@ A call that passes the caller's own deadline ends as \`cancelled\` or \`overdue\
 | question | look at |
 | --- | --- |
 | Is it ready, and if not, why? | \`ready\`, \`not_ready\` by \`code\` |
-| Is it keeping up? | \`lag_heights\`; \`rate(latest_indexed_height)\` against \`rate(head_height)\` |
+| Is it keeping up? | \`lag_heights\`; \`rate(heights_completed_total)\` against \`deriv(head_height[5m])\` |
 | Which side is slow, the nodes or the store? | \`collection_request_to_receive_seconds\` against \`collection_receive_to_indexed_seconds\` and \`commit_duration_seconds\` |
 | What does each source contribute? | \`heights_completed_total\` by \`source\`, \`duplicate_collections_total\` |
 | Does one height hold everything up? | \`oldest_missing_age_seconds\`, \`unresolvable_heights\` |

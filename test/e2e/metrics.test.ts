@@ -98,23 +98,12 @@ it('the requester alone, at the head counts what was asked, received and made du
   const asked = devnet.node.requests.count('GetFullCollectionByID');
 
   expectValues(metrics, {
-    latest_indexed_height: HEAD,
-    first_indexed_height: ROOT,
-    head_height: HEAD,
-    sealed_height: HEAD - SEALED_LAG,
-    lag_heights: 0,
-    in_flight_heights: 0,
-    collections_missing: 0,
-    oldest_missing_age_seconds: 0,
-    window_heights: 40,
-    in_flight_bytes: 0,
-    in_flight_bytes_limit: 7 * 1024 * 1024,
-    collection_requests_in_flight: 0,
-    unresolvable_heights: 0,
-    collections_requested_total: asked,
-    collection_requests_cancelled_total: 0,
-    collection_requests_held_back_total: 0,
-    execution_data_skipped_total: 0,
+    ...{ latest_indexed_height: HEAD, first_indexed_height: ROOT, head_height: HEAD },
+    ...{ sealed_height: HEAD - SEALED_LAG, lag_heights: 0, oldest_missing_age_seconds: 0 },
+    ...{ in_flight_heights: 0, collections_missing: 0, window_heights: 40, unresolvable_heights: 0 },
+    ...{ in_flight_bytes: 0, in_flight_bytes_limit: 7 * 1024 * 1024, collection_requests_in_flight: 0 },
+    ...{ collections_requested_total: asked, collection_requests_cancelled_total: 0 },
+    ...{ collection_requests_held_back_total: 0, execution_data_skipped_total: 0 },
     height_queue_to_complete_seconds_count: blocks.length,
     collection_request_to_receive_seconds_count: asked,
     commit_heights_sum: blocks.length,
@@ -124,20 +113,15 @@ it('the requester alone, at the head counts what was asked, received and made du
   expect(metrics.value('network_info', { network: 'devnet', chain: 'flow-localnet' })).toBe(1);
   expect(metrics.value('store_scrub_bytes_per_second')).toBe(2 * 1024 * 1024);
   expect(metrics.series('workers')).toEqual([]);
+  expect(metrics.value('connections_cut_total', { port: 'grpc', reason: 'unread' })).toBe(0);
   expect(seriesOf(metrics, 'collections_received_total')).toEqual({ requester: asked });
   expect(seriesOf(metrics, 'duplicate_collections_total')).toEqual({});
   const completed = { requester: full.length, none: empty.length };
   expect(seriesOf(metrics, 'heights_completed_total')).toEqual(completed);
   const indexed = 'collection_receive_to_indexed_seconds_count';
   expect(seriesOf(metrics, indexed)).toEqual({ requester: idsPerBlock });
-  const ofFaults = [
-    'invalid_collections',
-    'invalid_blocks',
-    'endpoint_lies',
-    'foreign_nodes',
-    'upstream_errors',
-  ];
-  for (const name of ofFaults) expect(seriesOf(metrics, `${name}_total`)).toEqual({});
+  const none = ['invalid_collections', 'invalid_blocks', 'endpoint_lies', 'foreign_nodes', 'upstream_errors'];
+  for (const name of none) expect(seriesOf(metrics, `${name}_total`)).toEqual({});
   expect(seriesOf(metrics, 'endpoint_state')).toEqual({ [`${devnet.address} healthy`]: 1 });
   // Three histograms of the same batches.
   const batches = metrics.value('commit_heights_count');
@@ -193,10 +177,8 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
   const asked = devnet.node.requests.count(method);
   const askedOtherwise = devnet.node.requests.count(light);
   expect(devnet.node.faults.fired()).toEqual([3, 2, 2, 2, 2, 1, 1, askedOtherwise]);
-  expect(seriesOf(metrics, 'invalid_collections_total')).toEqual({
-    'requester id_mismatch': 5,
-    'requester malformed': 2,
-  });
+  const refused = { 'requester id_mismatch': 5, 'requester malformed': 2 };
+  expect(seriesOf(metrics, 'invalid_collections_total')).toEqual(refused);
   expect(metrics.value('endpoint_lies_total', { endpoint: devnet.address })).toBeGreaterThanOrEqual(5);
   expect(seriesOf(metrics, 'invalid_blocks_total')).toEqual({ [`${devnet.address} orphaned`]: 1 });
   const endpoint = devnet.address;
@@ -214,11 +196,8 @@ it('wrong answers are refused and counted by reason, failures by kind, and the n
   expect(seriesOf(metrics, 'heights_completed_total')).toEqual(completed);
   expect(metrics.value('collection_request_to_receive_seconds_count')).toBe(asked - 12);
   // A body that is refused came in good order as far as the call goes; blocks read ahead of the orphan were cancelled.
-  await expectCallsCounted(daemon, devnet, {
-    [method]: 5,
-    [light]: askedOtherwise,
-    GetBlockByHeight: 'some',
-  });
+  const unanswered = { [method]: 5, [light]: askedOtherwise, GetBlockByHeight: 'some' } as const;
+  await expectCallsCounted(daemon, devnet, unanswered);
   expect(daemon.program.logs().filter(({ msg }) => msg === 'access node penalized')).not.toEqual([]);
   const status = await daemon.status();
   expect(await schemaFaults(daemon, status)).toEqual([]);

@@ -164,6 +164,9 @@ it('from the start a name that does not resolve is said, and is found once it do
   const environment = { NODE_OPTIONS: `--import=${stub}`, STUBBED_NAMES: hosts };
   const line = await lineOf({ address: (port) => `node.test:${port}`, environment });
   await line.daemon.reason(/Name resolution failed|ENOTFOUND/);
+  // A height of 0 would be one of the chain.
+  for (const name of ['head_height', 'sealed_height', 'first_indexed_height'])
+    expect((await line.daemon.scrape()).series(name)).toEqual([]);
   writeFileSync(hosts, JSON.stringify({ 'node.test': '127.0.0.1' }));
   await recovers(line);
 

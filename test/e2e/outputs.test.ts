@@ -218,18 +218,25 @@ it('outputs that take nothing do not hold up the end', () =>
     ),
   ));
 
+const FULL = 'Cannot write to standard output: the disk is full. Free some space.\n';
+const onFullDisk = (): RunAs => ({ outputs: [openSync('/dev/full', 'w'), 'pipe'] });
+
 it.each([
-  ['status --watch --json', 1, 0],
+  ['status --watch --json', both, 1, 0, ''],
   // It asks for the next page while it writes the first.
-  ['export --follow', 2, 'SIGINT'],
-])('a command that nobody reads is ended by a signal: %s', async (command, requests, outcome) => {
+  ['export --follow', both, 2, 'SIGINT', ''],
+  ['export --follow', onFullDisk, 2, 74, FULL],
+])('a command whose result nobody takes is ended by a signal, or says why: %s', async (...row) => {
+  const [command, outputs, requests, outcome, said] = row;
   const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 });
   const proxy = await RestNode.start((request, response) => {
+    if (proxy.seen.length > requests) return;
     void fetch(chain.url + (request.url ?? '')).then(async (answer) => response.end(await answer.text()));
   });
-  const program = startProgram([...command.split(' '), '--api-port', String(proxy.port)], {}, both());
+  const program = startProgram([...command.split(' '), '--api-port', String(proxy.port)], {}, outputs());
   await eventually(() => proxy.seen.length >= requests);
-  expect(await program.stop('SIGINT')).toBe(outcome);
+  expect(await (said === '' ? program.stop('SIGINT') : program.exited)).toBe(outcome);
+  expect(program.stderr).toBe(said);
 });
 
 it.each(['version', 'config docs', 'config print'])(
@@ -241,7 +248,7 @@ it.each(['version', 'config docs', 'config print'])(
     for (const path of ['/dev/full', ...(small === undefined ? [] : [join(small.path, 'result')])]) {
       const full = startProgram(command.split(' '), {}, { outputs: [openSync(path, 'w'), 'pipe'] });
       expect(await full.exited).toBe(74);
-      expect(full.stderr).toBe('Cannot write to standard output: the disk is full. Free some space.\n');
+      expect(full.stderr).toBe(FULL);
     }
 
     const pipe = unreadPipe({ isFull: false });

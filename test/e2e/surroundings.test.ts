@@ -63,7 +63,7 @@ describe('a daemon works and writes nothing else than its log in surroundings', 
       ...{ TZ: 'Nowhere/Land', LANG: 'C', LC_ALL: 'C' },
       ...{ NODE_ENV: 'production', npm_config_loglevel: 'silly', npm_package_config_window: '1' },
       ...{ LISTEN_FDS: '1', LISTEN_PID: '1', WATCHDOG_USEC: 'soon', WATCHDOG_PID: '1' },
-      ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', NO_COLOR: '', TERM: '' },
+      ...{ FORCE_COLOR: '3', CI: 'true', CLICOLOR_FORCE: '1', TERM: '' },
       ...{ FCI_STORE: '', FCI_WINDOW: ' ', FCI_PEERS: '""', FCI_START_HEIGHT: '\n' },
       ...{ HOME: nowhere, TMPDIR: nowhere, NODE_UNIQUE_ID: '1' },
     };
@@ -147,6 +147,7 @@ it('a mount that hangs with configuration and secrets holds up the reload alone,
   writeFileSync(`${file}.stale`, '');
   daemon.program.child.kill('SIGHUP');
   await daemon.program.sees(/the configuration file does not answer/);
+  await daemon.program.sees(/the files of a secret do not answer/);
   expect((await daemon.health('/livez')).status).toBe(200);
   expect(await daemon.program.stop()).toBe(0);
 });

@@ -35,7 +35,8 @@ export interface Connection<Request> {
 }
 
 /** Why a connection was cut: the `reason` of the metric. */
-type CutReason = 'make_room' | 'no_room' | 'unread' | 'overdue' | 'talkative';
+const cutReasons = ['make_room', 'no_room', 'unread', 'overdue', 'talkative'] as const;
+type CutReason = (typeof cutReasons)[number];
 
 export interface ConnectionsOptions {
   /** It may not listen yet. */
@@ -78,6 +79,7 @@ export function connections<Request, C extends Connection<Request> = Connection<
   /** Without a request, longest first. */
   const resting = new Set<C>();
   let limit = maxConnections;
+  for (const reason of cutReasons) metrics.connectionsCut.inc({ port: name, reason }, 0);
   let requests = 0;
   /** When a connection was last cut for lack of room, while the port counts as full. */
   let fullAtMs: number | undefined;

@@ -5,7 +5,7 @@ import type { CallCredentials, Endpoint, SporkTable } from '../../access/index.j
 import { digestOf, type ApiSecrets } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { Listeners, OperatorError, sleep, type Clock } from '../../runtime/index.js';
+import { Listeners, OperatorError, sleep, within, type Clock } from '../../runtime/index.js';
 import { leafOf, readCertificate } from './certificate.js';
 import { credentialsFor, knownNodes, readNodeMetadata, type MetadataByNode } from './nodeMetadata.js';
 import { readTokens, type KnownToken } from './tokens.js';
@@ -45,9 +45,7 @@ export async function openSecretFiles(
       paths: [file],
       read: () => readTokens(file),
       describe: (next, last) => ({
-        tokens: next.length,
-        added: namesLeft(next, last),
-        removed: namesLeft(last, next),
+        ...{ tokens: next.length, added: namesLeft(next, last), removed: namesLeft(last, next) },
       }),
     }),
   );
@@ -118,7 +116,13 @@ export async function openSecretFiles(
         await sleep(clock, LOOK_EVERY_MS, signal);
         checkDates();
         let hasChanged = false;
-        for (const each of files) hasChanged = (await each.look()) || hasChanged;
+        for (const { look, paths } of files) {
+          const looked = look();
+          const fields = { paths, advice: 'look at the disk or mount that has them' };
+          const isLate = (await within(clock, LOOK_EVERY_MS, looked)) === 'late';
+          if (isLate) logger.error(fields, 'the files of a secret do not answer');
+          hasChanged = (await looked) || hasChanged;
+        }
         if (!hasChanged) continue;
         taken();
         changed.tell();
@@ -174,6 +178,7 @@ async function watchSecret<T>(
     isRefused = true;
   };
   return {
+    paths,
     value: (): T => value,
     /** Reads the files if they have changed. True: there is a new value. */
     look: async (): Promise<boolean> => {

@@ -68,9 +68,9 @@ function gaugesOf(status: DaemonStatus): ScrapedValues {
   const inSeconds = (ms: number | undefined): number | undefined => ms && ms / 1_000;
   return {
     latest_indexed_height: () => store.latestIndexedHeight(),
-    first_indexed_height: () => store.meta()?.firstHeight ?? 0,
-    head_height: () => listener.finalized.height ?? 0,
-    sealed_height: () => listener.sealed.height ?? 0,
+    first_indexed_height: () => store.meta()?.firstHeight,
+    head_height: () => listener.finalized.height,
+    sealed_height: () => listener.sealed.height,
     account_index_missing_heights: () => accountBuilder.progress().missingHeights ?? 0,
     covered_heights: () => countHeights(store.coverage()),
     unproven_heights: status.unprovenHeights,

@@ -27,10 +27,7 @@ export function callsOver<Theirs extends Served<Theirs>>(port: Port, ours: objec
   const post = (message: Message): void => port.postMessage(message);
   port.on('message', (message) => {
     const { id, call, args = [], answer } = message as Message;
-    if (call === undefined) {
-      asked.get(id ?? 0)?.(answer);
-      return;
-    }
+    if (call === undefined) return asked.get(id ?? 0)?.(answer);
     const result = served[call]?.(...args);
     if (id !== undefined) void Promise.resolve(result).then((its) => post({ id, answer: its }));
   });

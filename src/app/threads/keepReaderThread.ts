@@ -319,8 +319,7 @@ export function keepReaderThread(
         return `the reader thread has ended (${messageOf(run?.cause ?? cause)}); a new one is starting`;
       if (run.silentMs < DOWN_AFTER_MS) return undefined;
       const seconds = Math.floor(run.silentMs / 1_000);
-      const limit = HUNG_AFTER_MS / 1_000;
-      return `the reader thread has not answered for ${seconds} s; after ${limit} s it is replaced`;
+      return `the reader thread has not answered for ${seconds} s; after ${HUNG_AFTER_MS / 1_000} s it is replaced`;
     },
     /** Why readers cannot be answered from their database; `undefined` while they can, as far as is known. */
     trouble: (): string | undefined => run?.trouble,

@@ -1,4 +1,4 @@
-import { wasAborted } from '../../runtime/index.js';
+import { childOf, wasAborted } from '../../runtime/index.js';
 import type { exportFlags } from '../arguments/flags.js';
 import { configOf } from '../arguments/settings.js';
 import { wrongUse, type Run } from '../command.js';
@@ -15,7 +15,8 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
   if (from !== null && to !== null && from > to)
     throw wrongUse(`--from ${from} is above --to ${to}. Lower --from, or raise --to.`);
   const options = directoryOptions(flags);
-  const { signal } = terminal;
+  const ending = childOf(terminal.signal);
+  const { signal } = ending;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const loaded = await configOf(invocation, terminal);
   const source = await openExportSource(loaded, flags, { signal, progress });
@@ -32,6 +33,8 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
     // Before the first height is there: later it says what it wrote, or cannot.
     if (!isWaiting || !wasAborted(error, signal)) throw error;
   } finally {
+    // The page that is read ahead, which would tell of a daemon that nobody waits for any more.
+    ending.abort();
     progress.end();
     await source.close?.();
   }

@@ -11,10 +11,7 @@ import { renderStatus, statusLine, statusScreen } from '../output/statusPage.js'
 export const status: Run<typeof statusFlags> = async (invocation, terminal) => {
   const { watch, json } = invocation.flags;
   const loaded = await configOf(invocation, terminal);
-  if (watch) {
-    await watchStatus(loaded, json, terminal);
-    return 'done';
-  }
+  if (watch) return watchStatus(loaded, json, terminal);
   const document = await daemonStatus(loaded, { needs: json ? [] : undefined });
   if (document === undefined) throw await noDaemon(loaded);
   terminal.out(json ? `${JSON.stringify(document)}\n` : renderStatus(document));
@@ -30,7 +27,7 @@ const HINT = 'q ends this.';
  * Asks the daemon every second and shows its answer, until a signal or a key ends it. Waits for a daemon that goes
  * away. Expected errors: OperatorError (`no_daemon`) when none answers at first.
  */
-async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Terminal): Promise<void> {
+async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Terminal): Promise<'done'> {
   const isLive = terminal.isLive && !json;
   const ending = childOf(terminal.signal);
   const { signal } = ending;
@@ -63,7 +60,7 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
       if (last === undefined) throw await noDaemon(loaded);
       display.show(last, status === undefined ? (systemClock.monotonic() - answeredAtMs) / 1000 : undefined);
       // A terminal that stands still gets what is new when it goes on, and nothing in between.
-      if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return;
+      if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return 'done';
       await sleep(systemClock, INTERVAL_MS, signal);
     }
   } catch (error) {
@@ -73,6 +70,7 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
     ending.abort();
     display.close();
   }
+  return 'done';
 }
 
 /**

@@ -36,8 +36,7 @@ export function exportProgress(
   let waitsFor: string | undefined;
   return {
     at: (reached: number, to: number, transactions: number): void => {
-      height = reached;
-      end = to;
+      [height, end] = [reached, to];
       const { ratePerSecond, etaSeconds } = meter.state();
       show(() => {
         const of = to < ENDLESS ? ` of ${formatCount(to)}` : '';

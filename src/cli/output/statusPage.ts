@@ -71,9 +71,12 @@ function rowsOf(status: StatusDocument): Row[] {
   return [
     row('network', `${network} (${chainId}), version ${version}, up ${formatDuration(uptimeSeconds)}`),
     row('indexed', indexed(status)),
-    row('proven', ...proven(status)),
     row('head', `${height(status.head)} finalized, ${height(status.sealed)} sealed${lag(status)}`),
     row('rate', `${formatRate(status.rate)}${atHead}`),
+    // Above what may be long: a screen has few lines.
+    row('ready', ready ? 'yes' : 'no', ...reasons.map(reasonWords)),
+    row('waiting', waiting(status)),
+    row('proven', ...proven(status)),
     row('window', window(status)),
     row('requester', requester(status)),
     row('edi', stream(sources.edi)),
@@ -81,14 +84,12 @@ function rowsOf(status: StatusDocument): Row[] {
     row('peer', ...(sources.peer.state === 'off' ? [] : [stream(sources.peer)])),
     row('process', ...cluster(status)),
     ...endpoints.map(nodeRows),
-    row('waiting', waiting(status)),
     row('history', ...history(status)),
     row('accounts', ...accounts(status)),
     ...log.map(({ output, reason, lostLines, ageSeconds }) => {
       const lost = `${counted(lostLines, 'line')} lost`;
       return row('log', `${output} takes nothing: ${reason} (for ${formatDuration(ageSeconds)}; ${lost})`);
     }),
-    row('ready', ready ? 'yes' : 'no', ...reasons.map(reasonWords)),
   ].flat();
 }
 
@@ -169,8 +170,7 @@ function history({ backfill, coverage, firstIndexed }: StatusDocument): string[]
 }
 
 function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
-  if (state === 'off') return [];
-  if (state === 'complete') return ['complete'];
+  if (state === 'off' || state === 'complete') return state === 'off' ? [] : [state];
   const toGo = `${formatCount(missingHeights ?? 0)} heights to go`;
   return [`${state}: covers ${height(coveredFrom)} and above, ${toGo}`];
 }

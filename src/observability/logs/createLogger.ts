@@ -41,16 +41,18 @@ export function createLogger(options: {
     },
     { write },
   );
-  return Object.assign(logger, {
-    setLevel: (level: LogLevel) => {
-      logger.level = level;
-    },
-  });
+  return Object.assign(logger, { setLevel: (level: LogLevel) => void (logger.level = level) });
 }
+
+/** What others say may be in there, a server of databases megabytes: the lines that wait to be written share a bound. */
+const MAX_ERROR_TEXT = 8_192;
 
 /** An error from another thread arrives serialised already. */
 function written(value: unknown): unknown {
-  return value instanceof Error ? { ...stdSerializers.err(value) } : value;
+  if (!(value instanceof Error)) return value;
+  const said = { ...stdSerializers.err(value) };
+  for (const name of ['message', 'stack'] as const) said[name] = said[name].slice(0, MAX_ERROR_TEXT);
+  return said;
 }
 
 /** Fields for the logger of another thread: errors are serialised. */

@@ -39,7 +39,7 @@ export const blockRefusals = [
 const scrapedGauges = {
   latest_indexed_height:
     'The watermark: every height up to it is complete and durable; start height - 1 on an empty store.',
-  first_indexed_height: 'The first height of the store.',
+  first_indexed_height: 'The first height of the store; absent while it is empty.',
   covered_heights: 'Heights that can be read: the live range, and history that was filled in.',
   unproven_heights:
     'Heights that can be read and whose ids and guarantees are not proven, or not known to be.',
@@ -54,8 +54,8 @@ const scrapedGauges = {
     '1 if this process leads those that share its database, and so follows the chain, else 0; absent without a database.',
   leader_age_seconds:
     'Seconds since the leading process was last heard from; absent while no leader is known, and without a database.',
-  head_height: "The node's finalized head.",
-  sealed_height: "The node's sealed head.",
+  head_height: "The node's finalized head; absent until it is known.",
+  sealed_height: "The node's sealed head; absent until it is known.",
   lag_heights: 'Finalized head minus watermark; absent while no access node confirms the head.',
   head_age_seconds: 'Seconds since the finalized head moved; absent until it is known.',
   indexed_age_seconds: 'Seconds since the watermark moved, or since the start.',
@@ -322,6 +322,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
   for (const labels of collectionRefusals) metrics.invalidCollections.inc(labels, 0);
   for (const result of ['valid', 'invalid'] as const) metrics.quorumCertificates.inc({ result }, 0);
   for (const reason of ['died', 'hung'] as const) metrics.readersReplaced.inc({ reason }, 0);
+  for (const reason of ['chain', 'spork', 'block'] as const) metrics.foreignNodes.inc({ reason }, 0);
   return metrics;
 }
 

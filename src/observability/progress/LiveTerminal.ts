@@ -29,12 +29,8 @@ export class LiveTerminal {
 
   /** Prints whole lines above the live line. */
   write(text: string): void {
-    if (this.#line === undefined) {
-      this.#stream.write(text);
-      return;
-    }
     const whole = text.endsWith('\n') ? text : `${text}\n`;
-    this.#stream.write(`${CLEAR_LINE}${whole}${this.#line}`);
+    this.#stream.write(this.#line === undefined ? text : `${CLEAR_LINE}${whole}${this.#line}`);
   }
 
   /** Replaces the live line, unless the terminal is behind: the next one will be newer. `undefined` removes it. */

@@ -34,9 +34,7 @@ export function reportProgress(parts: {
       // An empty store that starts at height 0 has the watermark -1.
       latestIndexed: latestIndexed < 0 ? undefined : latestIndexed,
       ...(heldUpBy === undefined ? {} : { heldUpBy }),
-      head,
-      lag,
-      rate: Math.round(ratePerSecond * 100) / 100,
+      ...{ head, lag, rate: Math.round(ratePerSecond * 100) / 100 },
       eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
       etaSeconds: etaSeconds && Math.round(etaSeconds),
     };
@@ -52,8 +50,7 @@ export function reportProgress(parts: {
   };
   const logTurn = (state: ProgressState): void => {
     const following = state.mode === 'following' && state.heldUpBy === undefined;
-    const intervalMs = following ? FOLLOWING_INTERVAL_MS : INTERVAL_MS;
-    if (clock.monotonic() - loggedAtMs < intervalMs) return;
+    if (clock.monotonic() - loggedAtMs < (following ? FOLLOWING_INTERVAL_MS : INTERVAL_MS)) return;
     const awaited = state.head === undefined ? 'waiting for the head' : 'waiting for the start';
     if (state.mode === 'waiting') log(state, awaited);
     else if (state.heldUpBy !== undefined) log(state, 'held up');

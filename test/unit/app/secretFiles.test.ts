@@ -20,7 +20,8 @@ it('a certificate is told of when it is not valid yet, and again when it no long
   for (year of [2020, 2100, 2200]) {
     await expect.poll(() => clock.pendingTimers).toBe(1);
     await clock.advance(60_000);
-    told.push(logger.records.length);
+    // In time that passes at once, a real file answers late, which is an error.
+    told.push(logger.of('warn').length);
   }
   expect(told).toEqual([1, 1, 2]);
 });

@@ -44,11 +44,8 @@ it('tells in each line how far history and its ranges are', async () => {
     ...{ failures: 0, reason: null, waitingFor: null },
   });
   const others = { ...range(5_000, 'running'), rate: 0, eta: null };
-  const ranges = [
-    range(0, 'failed'),
-    ...[1, 2, 3, 4].map((index) => range(1_000 * index, 'running')),
-    others,
-  ];
+  const running = [1, 2, 3, 4].map((index) => range(1_000 * index, 'running'));
+  const ranges = [range(0, 'failed'), ...running, others];
   const heights = { from: 0, to: 9_999, missingHeights: 7_500 };
   const plan = { id: 1, ...heights, order: 'newest', state: 'active', untakenVersion: null } as const;
   const pace = { missingHeights: 7_500, rate: 125, eta: 60, heldBack: null };
@@ -91,11 +88,16 @@ it.each([
   [36, 30],
   [12, 5],
   [1, 1],
-])('fits a terminal of %i columns and %i lines', async (columns, rows) => {
-  const chain = await served();
-  const watch = watching(chain.port, [], {
-    ...{ isTerminal: true, columns: () => columns, rows: () => rows },
-  });
+])('fits a terminal of %i columns and %i lines, and says why it is not ready', async (columns, rows) => {
+  const log = Array.from({ length: 40 }, () => ({
+    output: 'a',
+    reason: 'full',
+    lostLines: 1,
+    ageSeconds: 3,
+  }));
+  const chain = await ServedChain.start(smallChain(100, [[], []]), { sealed: 101 }, { told: { log } });
+  const size = { isTerminal: true, columns: () => columns, rows: () => rows };
+  const watch = watching(chain.port, [], size);
   await watch.sees(SCREEN_ON);
   watch.end();
   await watch.ended;
@@ -103,7 +105,8 @@ it.each([
   const page = lastPage(screen);
   expect(page.length).toBeLessThanOrEqual(rows);
   for (const line of page) expect(line.length).toBeLessThan(Math.max(2, columns));
-  if (columns >= 36) expect(page.join(' ').replaceAll(/\s+/g, ' ')).toContain('2 heights, complete');
+  const text = page.join(' ').replaceAll(/\s+/g, ' ');
+  if (columns >= 36) expect(text).toMatch(/2 heights, complete.* ready:? no .*behind: 11 heights behind/);
 });
 
 it('says on the page that the daemon is away, and keeps what it said last', async () => {

@@ -26,6 +26,8 @@ it.each(['err', 'error'])('writes an error in the field %s with message and stac
   const line = JSON.parse(lines[0] ?? '') as Record<string, Record<string, unknown>>;
   expect(line[field]).toMatchObject({ type: 'TypeError', message: 'no such thing' });
   expect(line[field]?.['stack']).toContain('logger.test.ts');
+  logger.error({ [field]: new Error('x'.repeat(3_000_000)) }, 'failed');
+  expect(lines[1]?.length, 'whatever others say').toBeLessThan(20_000);
 });
 
 it('keeps quiet below its level', () => {

@@ -63,7 +63,9 @@ describe('the page of metrics', () => {
     const ofData = ['wrong_count', 'wrong_order', 'wrong_block'].map(
       (reason) => `invalid_collections_total{source="edi",reason="${reason}"}`,
     );
-    const others = ['heights_completed_total{source="none"}', 'collections_requested_total'];
+    const others = ['heights_completed_total{source="none"}', 'collections_requested_total'].concat(
+      ['chain', 'spork', 'block'].map((reason) => `foreign_nodes_total{reason="${reason}"}`),
+    );
     for (const series of [...ofSources, ...ofData, ...others, 'latest_indexed_height'])
       expect(page).toContain(`\nflow_collection_indexer_${series} 0\n`);
     expect(page).toContain('_build_info{version="1.2.3",node="v20.0.0"} 1\n');
