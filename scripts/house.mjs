@@ -141,23 +141,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_208,
-  'src/api': 9_448,
-  'src/app': 6_869,
+  'src/access': 5_096,
+  'src/api': 9_278,
+  'src/app': 6_815,
   'src/cli': 4_229,
-  'src/collections': 3_460,
-  'src/config': 1_121,
+  'src/collections': 3_322,
+  'src/config': 1_105,
   'src/devnet': 4_905,
-  'src/finality': 2_331,
+  'src/finality': 2_308,
   'src/flow': 2_592,
-  'src/jobqueue': 741,
-  'src/observability': 1_458,
-  'src/proof': 2_197,
-  'src/ranges': 2_155,
-  'src/runtime': 1_154,
-  'src/storage': 11_273,
+  'src/jobqueue': 739,
+  'src/observability': 1_454,
+  'src/proof': 2_173,
+  'src/ranges': 2_082,
+  'src/runtime': 1_145,
+  'src/storage': 11_087,
   'src/main.ts': 252,
-  test: 59_906,
+  test: 59_896,
 };
 
 const packageHomes = {
