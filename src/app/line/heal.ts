@@ -40,6 +40,7 @@ export function heal(
 
   /** The watermark cannot leave the index before the live range has grown above it. */
   const mayLeave = (height: number): boolean => height < store.latestIndexedHeight();
+  const someLeave = (): boolean => [...waiting.keys()].some(mayLeave);
 
   const makeHoles = async (tellMs: number): Promise<void> => {
     for (;;) {
@@ -60,7 +61,7 @@ export function heal(
     window.moved();
   };
   const work = (): void => {
-    if ([...waiting.keys()].some(mayLeave)) wanted.notify();
+    if (someLeave()) wanted.notify();
   };
 
   /** Verifies all covered heights, newest first, a few at a time. */
@@ -88,13 +89,13 @@ export function heal(
         for await (const { bytes, cost, damages } of verify(signal)) {
           for (const damage of damages) found(damage);
           metrics.scrubbedBytes.inc(bytes);
+          // What mends one of a few heights may mend others, which would leave as well.
+          while (damages.length < STEP_HEIGHTS && someLeave()) await sleep(clock, TELL_MS, signal);
           await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
         }
         metrics.lastScrub.set(Math.floor(clock.now() / 1_000));
-        logger.debug(
-          { seconds: Math.round((clock.monotonic() - startedAtMs) / 1_000) },
-          'all heights of the store are verified',
-        );
+        const seconds = Math.round((clock.monotonic() - startedAtMs) / 1_000);
+        logger.debug({ seconds }, 'all heights of the store are verified');
       }
       const passMs = isOurs ? MIN_PASS_MS : LOOK_EVERY_MS;
       if (!mustLook()) await pause.sleep(passMs - (clock.monotonic() - startedAtMs), signal);
@@ -121,9 +122,8 @@ export function heal(
     /** Damaged heights that are about to become holes. */
     leaving: (): readonly HeightRange[] => leaving,
     /**
-     * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were
-     * written. Resolves when the damaged ones are holes. Call it before `run`. Expected errors: `StorageError`; the signal's abort
-     * reason.
+     * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were written.
+     * Resolves when the damaged ones are holes. Call it before `run`. Expected errors: `StorageError`; the signal's abort reason.
      */
     checkNewest: async (bytes: number, signal: AbortSignal): Promise<void> => {
       let seen = 0;

@@ -16,7 +16,7 @@ import { putChanges, loadBook, readOne, single } from '../records/book/bookRecor
 import { isWhole, newRange, openAt, settled, withOpen } from '../records/book/changeBook.js';
 import { withProofs, withPublished, withRangeChange } from '../records/book/changeBook.js';
 import { healedBook } from '../records/book/repairedBook.js';
-import { coverageOfBook, emptyBook, isCovered, unprovenOf } from '../records/book/StoreBook.js';
+import { coverageOfBook, emptyBook, isCovered } from '../records/book/StoreBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
 import type { Database, Entry } from '../records/Database.js';
 import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
@@ -157,11 +157,6 @@ export class LevelIndexStore extends BookStore implements IndexStore {
       await batch.write();
     });
     this.#queue.replace(book);
-  }
-
-  unproven(): readonly HeightRange[] {
-    const book = this.#queue.book();
-    return book === undefined ? [] : unprovenOf(book);
   }
 
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {

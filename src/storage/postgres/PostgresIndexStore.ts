@@ -14,7 +14,6 @@ import { withOpen, withRangeChange } from '../records/book/changeBook.js';
 import { healedBook, type RepairedBook } from '../records/book/repairedBook.js';
 import { emptyBook, isCovered, liveRange } from '../records/book/StoreBook.js';
 import type { StoreBook, StoreState } from '../records/book/StoreBook.js';
-import { within } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { SCHEMA_VERSION } from '../records/schema.js';
 import { RangeLostError, StorageError, unlessDamaged } from '../StorageError.js';
@@ -26,14 +25,14 @@ import { postgresSource } from './reading/postgresReader.js';
 import { loadStore, readMark, readSizeBytes, type Loaded, type StoreMark } from './reading/loadStore.js';
 import { completeTables } from './tables/completeTables.js';
 import { prepareDatabase } from './tables/prepareDatabase.js';
-import { deleteBlocks, readBook, readHeads } from './tables/bookRows.js';
+import { deleteBlocks, readBook, readHeads, withUnproven } from './tables/bookRows.js';
 import { writeBook, writeRow, writeSporks } from './tables/bookRows.js';
 import type { RangeFacts, ReadBook } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
-import { checkStored } from './verify/verifyPostgres.js';
+import { checkStored, mendScripts } from './verify/verifyPostgres.js';
 import { blockLine, type BlockLine, type LineParts } from './writing/blockLine.js';
 import { addProofs, forgetAbove, lockedBook, moveOf } from './writing/changeRows.js';
-import { parseHeights, progressOf, publish } from './writing/changeRows.js';
+import { progressOf, publish } from './writing/changeRows.js';
 import { takeFence, type Fence } from './writing/takeFence.js';
 
 /** How often to look for changes of other processes, each time with one small query. */
@@ -125,7 +124,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   private constructor(
     options: PostgresIndexStoreOptions,
     database: PostgresDatabase,
-    loaded: Loaded & Pick<StoreMark, 'unproven'> & { readonly isComplete: boolean },
+    loaded: Loaded & { readonly isComplete: boolean },
     dependencies: PostgresDatabaseDependencies,
   ) {
     const { accounts = true, isReadOnly = false } = options;
@@ -134,7 +133,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     this.#options = options;
     this.#parts = { database, scripts: new Scripts() };
     this.#holds = proofChecker(options.chainId);
-    this.#mark = { epoch: 0, live: '', rest: '', unproven: loaded.unproven, proven: null };
+    this.#mark = { epoch: 0, live: '', rest: '', unproven: null, proven: null };
     this.#book = loaded.book;
     this.#isComplete = loaded.isComplete;
     this.accounts = {
@@ -168,9 +167,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
     const loaded = await database.begin(async () => {
       const isComplete = await prepareDatabase(database, { chainId, create, isReadOnly });
-      const unproven = isReadOnly ? null : (await readMark(database)).unproven;
-      const stored = await database.snapshot((session) => loadStore(session));
-      return { ...stored, isComplete, unproven };
+      return { ...(await database.snapshot((session) => loadStore(session))), isComplete };
     }, options);
     try {
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
@@ -268,7 +265,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
 
   /** Takes over what the database says afterwards. */
   async #transact<T>(
-    work: (session: Session, book: ReadBook, tried: T | undefined) => Promise<T>,
+    work: (session: WriteSession, book: ReadBook, tried: T | undefined) => Promise<T>,
   ): Promise<T> {
     let tried: T | undefined;
     const result = await this.#database.write(
@@ -336,15 +333,9 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     return readSizeBytes(this.#database);
   }
 
-  unproven(): readonly HeightRange[] {
-    const unproven = parseHeights(this.#mark.unproven);
-    const coverage = this.coverage();
-    return unproven === undefined ? coverage : coverage.flatMap((range) => within(unproven, range));
-  }
-
   async addProofs(proven: readonly FinalizedBlock[]): Promise<void> {
     const unproven = await this.#database.write((session) => addProofs(session, proven));
-    this.#mark = { ...this.#mark, unproven };
+    this.#book = withUnproven(this.initialised(), unproven);
   }
 
   async heal(damaged: readonly HeightRange[], lastPlan = 0): Promise<readonly HeightRange[]> {
@@ -352,6 +343,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const healed = await this.#transact<RepairedBook | undefined>(async (session, before, tried) => {
       const after = healedBook(before, damaged, lastPlan);
       if (after === undefined) return tried;
+      await mendScripts(session, after.holes);
       for (const { from, to } of after.holes) await deleteBlocks(session, from, to);
       await writeBook(session, before, after.book);
       return after;
@@ -405,6 +397,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const isSame = mark.rest === known.rest && (leading !== undefined || mark.live === known.live);
     const isNews = !isSame || mark.proven !== known.proven;
     if (!isSame) await this.#refresh();
+    if (this.#book !== undefined) this.#book = withUnproven(this.#book, mark.unproven);
     // Where it is damaged, it is fetched again.
     const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
     if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;

@@ -9,8 +9,9 @@ import { openAfter, stateOfOpen } from './book/changeBook.js';
 import { healingIn, rewoundBook } from './book/repairedBook.js';
 import { blocksAbove, coverageOfBook, hasHeight } from './book/StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './book/StoreBook.js';
-import type { HeightRanges } from './heightRanges.js';
+import { within, type HeightRanges } from './heightRanges.js';
 import { RecordReader, type RecordSource } from './reading/RecordReader.js';
+import { PROOFS_SCHEMA_VERSION } from './schema.js';
 
 /** How an engine writes a run of an open range. */
 export interface RunWriter extends Pick<RangeStore, 'stage'> {
@@ -148,6 +149,14 @@ export abstract class BookStore extends RecordReader {
   coverage(): HeightRanges {
     const book = this.book();
     return book === undefined ? [] : coverageOfBook(book);
+  }
+
+  /** Covered heights whose blocks have no proof. */
+  unproven(): HeightRanges {
+    const { meta, unproven = [] } = this.book() ?? {};
+    const coverage = this.coverage();
+    if (meta === undefined || meta.schemaVersion < PROOFS_SCHEMA_VERSION) return coverage;
+    return coverage.flatMap((range) => within(unproven, range));
   }
 
   meta(): StoreMeta | undefined {

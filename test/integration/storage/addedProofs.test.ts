@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { BlockEntry, IndexStore } from '../../../src/storage/index.js';
+import type { IndexStore } from '../../../src/storage/index.js';
 import { asAdmin, batchOf, begin, commitThrough, fill, HashedChain } from '../../support/index.js';
 import { range, rowsOf, storeKinds, TEST_CHAIN, usePostgres } from '../../support/index.js';
 
@@ -9,12 +9,10 @@ const proven = (...heights: number[]) => heights.map((height) => chain.block(hei
 /** On PostgreSQL, what a process commits is counted there, and known here soon. */
 const left = (store: IndexStore) => expect.poll(() => store.unproven(), { timeout: 10_000 });
 
-let alternating: BlockEntry[] | undefined;
 /** Every second one has no proof. */
-const manyAlternating = () =>
-  (alternating ??= Array.from({ length: 521 }, (_, index) =>
-    chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
-  ).flat());
+const alternating = Array.from({ length: 521 }, (_, index) =>
+  chain.entries(FIRST + index, FIRST + index, { isProven: index % 2 === 0 }),
+).flat();
 
 describe.each(storeKinds)('proofs that are added to the store on $name', ({ use }) => {
   const newHome = use();
@@ -67,12 +65,11 @@ describe.each(storeKinds)('proofs that are added to the store on $name', ({ use 
   });
 
   it('are found later where too many heights alternate, of which none that is unproven is forgotten', async () => {
-    const blocks = manyAlternating();
-    const store = await begin((await newHome()).open(), FIRST, blocks);
+    const store = await begin((await newHome()).open(), FIRST, alternating);
     await expect.poll(() => store.unproven()).not.toEqual([]);
     const ranges = store.unproven();
     expect(ranges.length).toBeLessThanOrEqual(256);
-    const unproven = blocks.filter(({ block }) => block.proof === undefined).map(({ block }) => block.height);
+    const unproven = alternating.flatMap(({ block }) => (block.proof === undefined ? [block.height] : []));
     expect(unproven.filter((each) => !ranges.some(({ from, to }) => from <= each && each <= to))).toEqual([]);
   });
 
@@ -97,7 +94,9 @@ describe('on PostgreSQL,', () => {
     const blocks = chain.entries(FIRST, FIRST + 4, { isProven: false });
     const { store: before, url } = await postgres.filled(FIRST, blocks);
     await before.close();
-    await asAdmin(url, 'DROP TABLE flow_store.unproven, flow_store.proven, flow_store.evidence');
+    const older = 'DROP TABLE flow_store.unproven, flow_store.proven, flow_store.evidence';
+    await asAdmin(url, `${older}; CREATE TABLE public.older AS SELECT height, record FROM flow_store.block`);
+    expect(await postgres.verified(url)).toMatchObject({ damageCount: 0, proven: 0 });
 
     const store = await postgres.open(url);
     const other = await postgres.open(url, { isFollower: true });
@@ -107,6 +106,12 @@ describe('on PostgreSQL,', () => {
     expect(await postgres.verified(url)).toMatchObject({ damageCount: 0, heights: 5, proven: 2 });
     const kept = 'SELECT schema_version, heights::text FROM flow_store.store, flow_store.unproven';
     expect(await rowsOf(url, kept)).toEqual([{ schema_version: 2, heights: `{[${FIRST},${FIRST + 3})}` }]);
+
+    const loseProof = `UPDATE flow_store.block SET record = older.record FROM public.older WHERE block.height = older.height`;
+    await asAdmin(url, `${loseProof} AND block.height <= ${FIRST + 3}`);
+    const what = `block record of height ${FIRST + 3}: its proof is missing`;
+    expect((await store.check(range(FIRST, FIRST + 4))).damages).toEqual([{ height: FIRST + 3, what }]);
+    expect((await postgres.verified(url)).lostHeights).toEqual([range(FIRST + 3)]);
   });
 
   it('the height up to which finality is proven is told to other processes by the one that leads, and goes back with the store alone', async () => {

@@ -5,12 +5,15 @@ import { until, usePostgres, valueIn } from '../../support/index.js';
 
 const FIRST = 10;
 const LAST = 49;
-/** Block 39 repeats what is in block 36. */
-const nameOf = (index: number): string => `of ${index === 29 ? 26 : index}`;
+/** Blocks 20 and 39 repeat what is in block 36. */
+const nameOf = (index: number): string => `of ${[10, 29].includes(index) ? 26 : index}`;
 const chainOf = (blocks: number) => chainWith(FIRST, blocks, (index) => [seededCollection(nameOf(index), 2)]);
 const chain = chainOf(LAST - FIRST + 1);
 const whole = range(FIRST, LAST);
 const postgres = usePostgres();
+
+const scriptOf = (height: number): string =>
+  `hash = (SELECT script_hash FROM flow_store.transaction WHERE height = ${height} LIMIT 1)`;
 
 describe('a store on PostgreSQL that is damaged', () => {
   const { repaired } = postgres;
@@ -67,8 +70,6 @@ describe('a store on PostgreSQL that is damaged', () => {
 
   it('is found at every height, keeps all that is sound, wherever it lies, and plans what is lost', async () => {
     const { url } = await filled();
-    const scriptOf = (height: number): string =>
-      `hash = (SELECT script_hash FROM flow_store.transaction WHERE height = ${height} LIMIT 1)`;
     for (const [height, , sql] of damages) await asAdmin(url, `${sql} WHERE height = ${height}`);
     await asAdmin(url, `DELETE FROM flow_store.script WHERE ${scriptOf(43)}`);
     await asAdmin(url, `UPDATE flow_store.script SET body = 'x' WHERE ${scriptOf(49)} OR ${scriptOf(36)}`);
@@ -79,9 +80,10 @@ describe('a store on PostgreSQL that is damaged', () => {
       latestIndexedHeight: LAST,
     };
     const found = await postgres.verified(url);
-    for (const [height, kind] of [...damages, [43, 'unexpected'], [undefined, 'pointer']] as const)
+    const scripts = [39, 43, 49, undefined].map((height) => [height, 'pointer'] as const);
+    for (const [height, kind] of [...damages, ...scripts])
       expect(found.damages).toContainEqual(expect.objectContaining({ height, kind }));
-    expect(found.damagedHeights).toEqual([range(12), range(36), range(41), range(43, 48)]);
+    expect(found.damagedHeights).toEqual([range(12), range(36), range(39), range(41), range(43, 49)]);
     expect(await repaired(url, false)).toMatchObject({ ...expected, applied: false });
     expect(await damagesOf(url)).toEqual(found.damages);
     expect(await repaired(url)).toMatchObject({ ...expected, applied: true });
@@ -164,18 +166,18 @@ describe('a damaged height in a database', () => {
   const longer = chainOf(LAST - FIRST + 2);
 
   const filled = () => postgres.filled(FIRST, blocksIn(chain, whole));
+  const putAway = `CREATE TABLE public.away AS SELECT * FROM flow_store.body WHERE height = 20;
+    DELETE FROM flow_store.body WHERE height = 20`;
+  const putBack = 'INSERT INTO flow_store.body SELECT * FROM public.away';
 
   it.each([
     ['a body', `UPDATE flow_store.body SET value = set_byte(value, 9, 255) WHERE height = 20`],
     ['a block', `DELETE FROM flow_store.block WHERE height = 20`],
     ['a place', `UPDATE flow_store.transaction SET body_offset = body_offset + 1 WHERE height = 20`],
     ['an entry of an account', `DELETE FROM flow_store.account_transaction WHERE height = 20`],
-    [
-      'a body that somebody puts back when the height is a hole already',
-      `CREATE TABLE public.away AS SELECT * FROM flow_store.body WHERE height = 20;
-       DELETE FROM flow_store.body WHERE height = 20`,
-      'INSERT INTO flow_store.body SELECT * FROM public.away',
-    ],
+    ['a script that others have as well', `DELETE FROM flow_store.script WHERE ${scriptOf(20)}`],
+    ['the body of such a script', `UPDATE flow_store.script SET body = 'x' WHERE ${scriptOf(20)}`],
+    ['a body that somebody puts back when the height is a hole already', putAway, putBack],
   ])('is found, becomes a hole, and is filled again: %s', async (_, statement, later = 'SELECT 1') => {
     const { store, url } = await filled();
     const other = await postgres.open(url, { isFollower: true });
@@ -191,6 +193,7 @@ describe('a damaged height in a database', () => {
     expect(store.ranges.plans()).toMatchObject([{ id: 7, from: 20, to: 20, heals: true }]);
     expect(store.coverage()).toEqual([range(FIRST, 19), range(21, LAST + 1)]);
     expect(await store.blockByHeight(20)).toBeUndefined();
+    expect((await store.check(whole)).damages).toEqual([]);
     await asAdmin(url, later);
     await heal(store, longer);
     expect([store.healing(), store.coverage()]).toEqual([[], [{ from: FIRST, to: LAST + 1 }]]);

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { heal } from '../../../src/app/line/heal.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { FoundDamage, HeightRange } from '../../../src/storage/index.js';
-import { RecordingLogger, ScrapedMetrics, VirtualClock, windowOf } from '../../support/index.js';
+import { range, RecordingLogger, ScrapedMetrics, VirtualClock, windowOf } from '../../support/index.js';
 
 const FIRST = 100;
 const LAST = 149;
@@ -92,10 +92,7 @@ describe('the verification of a store', () => {
     const { checked, healing, state } = setUp();
     state.damaged.add(LAST - 9);
     await healing.checkNewest(1_500, new AbortController().signal);
-    expect(checked).toEqual([
-      { from: 142, to: 149 },
-      { from: 134, to: 141 },
-    ]);
+    expect(checked).toEqual([range(142, 149), range(134, 141)]);
     expect([...state.holes]).toEqual([LAST - 9]);
   });
 
@@ -116,13 +113,15 @@ describe('the verification of a store', () => {
     await end();
   });
 
-  it('begins at once where damage was met that has no height', async () => {
-    const { checked, scrubbing, settle, tell } = setUp();
+  it('begins at once where damage was met that has no height, and waits while what it finds becomes a hole, which may mend others', async () => {
+    const { checked, scrubbing, settle, state, tell } = setUp();
+    state.damaged.add(145);
     const end = scrubbing(0);
     await settle();
     expect(checked).toEqual([]);
     tell({ height: undefined, what: 'a file of the database' });
-    await settle();
+    await settle(40);
+    expect(checked).toHaveLength(1);
     await settle(1_000);
     expect(checked.at(-1)?.from).toBeLessThan(LAST - 7);
     await end();

@@ -183,8 +183,8 @@ export class BlockRows {
   }
 
   /**
-   * With INSERT, as COPY cannot skip scripts that others have stored. Sorted, so that two writers of the same scripts
-   * never wait for each other in a circle.
+   * With INSERT, as COPY cannot skip scripts that others have stored; damaged ones are put right. Sorted, so that two writers
+   * of the same scripts never wait for each other in a circle.
    */
   #newScripts(): Step | undefined {
     const unknown = [...this.#scripts].filter((script) => !this.#stored.has(script));
@@ -192,8 +192,9 @@ export class BlockRows {
     unknown.sort((left, right) => Buffer.compare(left.hash, right.hash));
     return {
       name: 'insert_script',
-      text: `INSERT INTO flow_store.script (hash, body)
-        SELECT hash, body FROM unnest($1::bytea[], $2::bytea[]) AS given (hash, body) ON CONFLICT DO NOTHING`,
+      text: `WITH given AS (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS given (hash, body)), mended AS (
+          UPDATE flow_store.script SET body = given.body FROM given WHERE script.hash = given.hash AND script.body <> given.body)
+        INSERT INTO flow_store.script (hash, body) SELECT hash, body FROM given ON CONFLICT DO NOTHING`,
       values: [arrayText(unknown.map(({ hash }) => hash)), arrayText(unknown.map(({ body }) => body))],
     };
   }

@@ -4,10 +4,10 @@ import { emptyBook, liveRange, MAX_BLOCKS_ABOVE_WATERMARK } from '../../records/
 import { NO_BLOCKS, type StoreBook } from '../../records/book/StoreBook.js';
 import type { OpenRecord } from '../../records/coding/jsonRecords.js';
 import { joined, without, type HeightRanges } from '../../records/heightRanges.js';
-import { RECORD, SCHEMA_VERSION } from '../../records/schema.js';
+import { PROOFS_SCHEMA_VERSION, RECORD, SCHEMA_VERSION } from '../../records/schema.js';
 import type { Session, Statement } from '../connection/Session.js';
 import { storedHeights, type StoredHeight, type StoredValue } from '../../verify/checkHeights.js';
-import { DATA_TABLES } from './schema.js';
+import { DATA_TABLES, POSTGRES_SCHEMA_VERSION } from './schema.js';
 import { corruptRecord, StorageError } from '../../StorageError.js';
 import type { BackfillPlan, OpenRange } from '../../port/RangeBook.js';
 
@@ -44,6 +44,7 @@ export const LISTS = {
 
 /** What the database says of a store, but for its blocks. Lists ascend. */
 interface BookRow {
+  readonly schemaVersion: number;
   readonly createdBy: string;
   readonly chainId: string;
   readonly coverage: readonly HeightRange[];
@@ -62,7 +63,7 @@ export interface ReadBook extends StoreBook {
 /** What the database holds of ranges. */
 export type RangeFacts = Pick<ReadBook, 'coverage' | 'plans'> & { readonly open: readonly OpenRange[] };
 
-const ROWS = `SELECT created_by AS "createdBy", chain_id AS "chainId",
+const ROWS = `SELECT schema_version AS "schemaVersion", created_by AS "createdBy", chain_id AS "chainId",
   ${Object.entries(LISTS)
     .map(([name, list]) => `${list} AS ${name}`)
     .join()} FROM flow_store.store`;
@@ -78,7 +79,7 @@ export async function readBook(session: Session): Promise<ReadBook> {
   const live = coverage.at(-1) ?? { from: 0, to: -1 };
   const meta = { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: live.from, createdBy, sporks };
   const unused = { hasAccounts: false, keep: undefined, isDropped: false, ...NO_BLOCKS };
-  return {
+  const book = {
     ...emptyBook(meta),
     latestIndexedHeight: live.to,
     coverage,
@@ -86,6 +87,18 @@ export async function readBook(session: Session): Promise<ReadBook> {
     plans,
     open: open.map((range) => ({ ...range, ...unused })),
   };
+  // A store of an earlier version, which has no proofs, may lack the table.
+  if (row.schemaVersion < POSTGRES_SCHEMA_VERSION) return book;
+  const text = 'SELECT heights::text AS heights FROM flow_store.unproven';
+  return withUnproven(book, (await storeRow<{ heights: string | null }>(session, { text })).heights);
+}
+
+/** A book with what `flow_store.unproven` says; null: no block has a proof. */
+export function withUnproven<Book extends StoreBook>(book: Book, heights: string | null): Book {
+  if (heights === null) return book;
+  const ranges = [...heights.matchAll(/\[(\d+),(\d+)\)/g)];
+  const unproven = ranges.map(([, from, to]) => ({ from: Number(from), to: Number(to) - 1 }));
+  return { ...book, meta: { ...book.meta, schemaVersion: PROOFS_SCHEMA_VERSION }, unproven };
 }
 
 /** What a statement finds of the store, in one row. Expected errors: those of the session; `StorageError` (`corrupt`). */

@@ -8,9 +8,10 @@ import type { HeightRange } from '../../port/stored.js';
 import { assembleEntry, proofChecker } from '../../records/blocks/assembleBlock.js';
 import { isDamagedEvidence, openEvidence } from '../../records/blocks/committeeEvidence.js';
 import { repairedBook, type RepairedBook } from '../../records/book/repairedBook.js';
-import { rangesAt, slicesOf, within, without, type HeightRanges } from '../../records/heightRanges.js';
+import { heightsIn, rangesAt, slicesOf, within, without } from '../../records/heightRanges.js';
+import type { HeightRanges } from '../../records/heightRanges.js';
 import { parseHeightKey, Prefix } from '../../records/schema.js';
-import { StorageError } from '../../StorageError.js';
+import { StorageError, unlessDamaged } from '../../StorageError.js';
 import { checkCovered, checkHeights, extentOf, rangeToCheck, reportOf } from '../../verify/checkHeights.js';
 import type { HeightTask, StoredHeight, VerifyOptions, VerifyProgress } from '../../verify/checkHeights.js';
 import { DamageList, type DamageKind, type VerifyReport } from '../../verify/DamageList.js';
@@ -31,7 +32,7 @@ const HEIGHTS_AT_ONCE = 50;
 const HEIGHTS_REBUILT = 10;
 /** Scripts hashed by one statement: all of them would take longer than one may. */
 const SCRIPTS_AT_ONCE = 1_000;
-/** Blocks outside all ranges. */
+/** Blocks outside all ranges; scripts that are not named again. */
 const MAX_NAMED = 100;
 
 interface Where {
@@ -169,6 +170,8 @@ async function checkRows(database: Session, task: HeightTask) {
   const { damages, extent, range } = task;
   /** The rows that these few heights must have: the sound ones, as nobody knows what those of a damaged height should be. */
   const expected = new Map<number, Set<string>>();
+  /** Scripts that are named already: one height that has a script is enough to mend it. */
+  const named = new Set<string>();
   let pointers = 0;
   const compareRows = async ({ from, to }: HeightRange): Promise<void> => {
     const found = await database.query<RowText>({ text: ROWS, values: [from, to] });
@@ -181,6 +184,11 @@ async function checkRows(database: Session, task: HeightTask) {
       if (!rows.delete(row)) wrong(height, row, 'unexpected', 'not what its block says');
     }
     for (const [height, rows] of expected) for (const row of rows) wrong(height, row, 'pointer', 'missing');
+    for (const { height, hash } of await badScripts(database, [...expected.keys()])) {
+      if (named.has(hash)) continue;
+      if (named.size < MAX_NAMED) named.add(hash);
+      damages.add('pointer', height, `script ${hash} of height ${height}: it is missing, or was changed`);
+    }
     expected.clear();
   };
   const heights = async function* (): AsyncGenerator<StoredHeight, void> {
@@ -195,6 +203,20 @@ async function checkRows(database: Session, task: HeightTask) {
     onSound: (entry) => void expected.set(entry.block.height, new Set(expectedRows(entry))),
   });
   return { ...counts, pointers };
+}
+
+/** Of the scripts of these heights: those that are missing, or have another body, and the lowest of the heights that has each. */
+async function badScripts(session: Session, heights: readonly number[]) {
+  const text = `SELECT height, encode(script_hash, 'hex') AS hash FROM (
+      SELECT script_hash, min(height) AS height FROM flow_store.transaction WHERE height = ANY ($1) GROUP BY 1
+    ) AS used LEFT JOIN flow_store.script ON hash = script_hash WHERE sha256(body) IS DISTINCT FROM script_hash`;
+  return (await session.query<{ height: number; hash: string }>({ text, values: [heights] })).rows;
+}
+
+/** Puts scripts right that heights have which are about to leave: other heights may have them, too. */
+export async function mendScripts(session: WriteSession, leaving: HeightRanges): Promise<void> {
+  for (const { height } of await badScripts(session, [...heightsIn(leaving)]))
+    await unlessDamaged(() => rebuildRows(session, { from: height, to: height }));
 }
 
 type ScriptRow = Readonly<{ hash: string; isSound: boolean }>;
@@ -224,7 +246,6 @@ const COMPARED: Readonly<Record<string, readonly string[]>> = {
   time: [
     `(extract(epoch FROM coalesce(time, '0001-01-01 00:00:00+00') - timestamptz '2000-01-01 00:00:00+00') * 1000000)::bigint`,
   ],
-  script_hash: ['script_hash', '(SELECT count(*) FROM flow_store.script WHERE hash = script_hash)'],
   reference_block_id: [`rpad(encode(reference_block_id, 'hex'), 64, '0')`],
 };
 
@@ -263,8 +284,7 @@ function* expectedRows({ block, collections }: BlockEntry): Generator<string> {
         ...[addressText(payer), addressText(proposalKey?.address), proposalKey?.keyId ?? 0],
         proposalKey?.sequenceNumber ?? 0,
         `{${authorizers.map((each) => `"\\${addressText(each)}"`).join()}}`,
-        // The number of scripts with this hash.
-        ...[hex(createHash('sha256').update(script).digest()), 1],
+        hex(createHash('sha256').update(script).digest()),
         ...[paddedIdentifier(referenceBlockId), gasLimit, bodyOffset + start, wire.length],
       );
       for (const { address, roles } of accountsOf(wire))
@@ -290,7 +310,7 @@ async function rebuildRows(session: WriteSession, range: HeightRange): Promise<v
 
 /**
  * Deletes lost heights and blocks outside all ranges; the others become the book. Damaged evidence goes as well, which nodes are
- * asked for again, and damaged scripts, which come again with the rows of a transaction that has them, and is not lost.
+ * asked for again, and scripts that are still damaged, which no sound block has.
  */
 async function forgetDamage(
   session: WriteSession,
@@ -301,14 +321,7 @@ async function forgetDamage(
   for (const entry of await readEvidence(session))
     if (await isDamagedEvidence(entry)) bad.push(parseHeightKey(Prefix.evidence, entry[0]));
   await session.query({ text: 'DELETE FROM flow_store.evidence WHERE height = ANY ($1)', values: [bad] });
-  const { rows } = await session.query<{ height: number | null }>({
-    text: `WITH wrong AS (DELETE FROM flow_store.script WHERE sha256(body) <> hash RETURNING hash)
-      SELECT DISTINCT (SELECT min(height) FROM flow_store.transaction
-        WHERE script_hash = hash AND NOT height <@ ANY ($1::int8range[])) AS height FROM wrong`,
-    values: [lost.map(({ from, to }) => `[${from},${to}]`)],
-  });
-  for (const { height } of rows)
-    if (height !== null) await rebuildRows(session, { from: height, to: height });
+  await session.query({ text: 'DELETE FROM flow_store.script WHERE sha256(body) <> hash' });
   const before = await readBook(session);
   const repaired = repairedBook(before, lost, lastPlan);
   const { latestIndexedHeight } = repaired.book;

@@ -1,4 +1,3 @@
-import type { HeightRange } from '../../port/stored.js';
 import type { OpenState } from '../../records/book/StoreBook.js';
 import { MAX_UNPROVEN_RANGES, settled, withPublished } from '../../records/book/changeBook.js';
 import { rewoundBook } from '../../records/book/repairedBook.js';
@@ -66,16 +65,6 @@ export async function deleteAbove(session: Session, height: number): Promise<voi
     'UPDATE flow_store.proven SET height = least(height, $1)',
   ])
     await session.query({ text, values: [height] });
-}
-
-/** As in `flow_store.unproven`; `undefined`: no block has a proof. */
-export function parseHeights(text: string | null): readonly HeightRange[] | undefined {
-  return text === null
-    ? undefined
-    : [...text.matchAll(/\[(\d+),(\d+)\)/g)].map(([, from, to]) => ({
-        from: Number(from),
-        to: Number(to) - 1,
-      }));
 }
 
 function heightsOf(blocks: readonly FinalizedBlock[]): string {

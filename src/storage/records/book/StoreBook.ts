@@ -3,8 +3,7 @@ import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { StorageError } from '../../StorageError.js';
 import type { Coverage } from '../accountCoverage.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
-import { contains, joined, within, type HeightRanges } from '../heightRanges.js';
-import { PROOFS_SCHEMA_VERSION } from '../schema.js';
+import { contains, joined, type HeightRanges } from '../heightRanges.js';
 
 /**
  * The most blocks that may be durable above the watermark. They all lie within one window of heights, and no window is
@@ -88,13 +87,6 @@ export function liveRange({ latestIndexedHeight, meta }: StoreState): HeightRang
 export function durableHeights(book: StoreBook): HeightRange[] {
   const open = book.open.map(({ from, next }) => ({ from, to: next - 1 }));
   return joined([...coverageOfBook(book), ...open]);
-}
-
-/** Covered heights whose blocks have no proof. */
-export function unprovenOf(book: StoreBook): HeightRanges {
-  const coverage = coverageOfBook(book);
-  if (book.meta.schemaVersion < PROOFS_SCHEMA_VERSION) return coverage;
-  return coverage.flatMap((range) => within(book.unproven, range));
 }
 
 export function isCovered(book: StoreBook, height: number): boolean {
