@@ -105,7 +105,7 @@ async function answerReads(kind: ReadKind) {
   await filling.reaches(heights);
   await filling.ends('SIGTERM');
   const answering = await startDaemon({ ...daemon, nodeFlags });
-  const client = await startReadClient({ profile, seed: SEED, heights });
+  const client = await startReadClient({ ...chain, profile, heights });
   const { readsPerSecond } = await client.run({
     ...{ how: over, kind, concurrency: READERS, reads: READS },
     port: over === 'http' ? answering.apiPort : answering.grpcPort,

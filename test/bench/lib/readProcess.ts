@@ -14,8 +14,8 @@ const SETTLE_MS = 4_000;
 const STOPPING_MS = 1_000;
 const BUSY = 503;
 
-const { profile, seed, heights } = ownTask() as ReaderOptions;
-const chain = new ChainGenerator({ profile, seed });
+const { heights, ...options } = ownTask() as ReaderOptions;
+const chain = new ChainGenerator(options);
 /** Ids as hex, and how many of them belong to heights up to each height. */
 const ids: Record<ReadKind, string[]> = { transaction: [], collection: [] };
 const countsUpTo: Record<ReadKind, number[]> = { transaction: [0], collection: [0] };
@@ -28,7 +28,7 @@ for (let height = 1; height <= heights; height += 1) {
   countsUpTo.transaction.push(ids.transaction.length);
   countsUpTo.collection.push(ids.collection.length);
 }
-const random = seededRandom(seed);
+const random = seededRandom(options.seed);
 let stopped = false;
 
 process.on('message', (message: ReadTask | 'stop') => {

@@ -9,6 +9,8 @@ export interface ReaderOptions {
   readonly profile: ProfileName;
   readonly seed: number;
   readonly heights: number;
+  /** As the node that is indexed has it (`ChainOptions`): the blocks' ids are in the transactions. */
+  readonly hashedIds?: boolean;
 }
 
 export type ReadTask =
