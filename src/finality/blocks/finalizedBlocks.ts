@@ -163,7 +163,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   };
 
   const append = ({ node, method, block }: Answer): void => {
-    chooser.cameBy();
+    chooser.progressed();
     troubles.clear();
     notFoundSinceMs = undefined;
     const blockSource = { name: node.name, method };

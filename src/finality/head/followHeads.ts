@@ -266,7 +266,7 @@ function followHead(
     if (from.height < 0) chooser.works(from);
     from.height = height;
     if (height >= (from.owed?.height ?? Infinity)) from.owed = undefined;
-    if (rise(height, from.node.name)) chooser.cameBy();
+    if (rise(height, from.node.name)) chooser.progressed();
   };
 
   const poll = async (signal: AbortSignal): Promise<void> => {
