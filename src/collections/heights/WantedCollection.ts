@@ -16,7 +16,7 @@ export interface NodeRecord {
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
-  /** It also said that it is about to have it. */
+  /** It also said that it will have it soon. */
   readonly isPromised: boolean;
   /** The way by which it denied the collection last. */
   readonly deniedBy: CollectionWay | undefined;
@@ -104,7 +104,7 @@ export class WantedCollection {
   }
 
   /**
-   * No height wants it any more. If one does before the call returns, it starts over: earlier attempts no longer count.
+   * No height wants it any longer. If one does before the call returns, it starts over: earlier attempts do not count.
    */
   forget(): void {
     this.attempts = 0;
