@@ -22,8 +22,8 @@ interface BlockAnswer {
 
 /**
  * Asks the nodes again for the lowest block whose collections no node has. A liar can fill the whole window with blocks
- * that link and that no other node has: then no block above is read that would contradict them, and none ever completes.
- * Nor does an unproven block with its right id but made-up guarantees. Resolves when the signal aborts. No expected errors.
+ * that link and that no other node has: no block above that would contradict them is read, and none ever completes. Nor
+ * does an unproven block with its right id but made-up guarantees. Resolves when the signal aborts. No expected errors.
  */
 export async function watchForOffChainBlocks(
   {

@@ -20,7 +20,7 @@ const HISTORIC_RATE_PER_SECOND = 80;
 
 /** Least time between two handshakes that a head below our last block, or an unserved height, causes. */
 const ASKED_EVERY_MS = 5_000;
-/** A node whose head stood still this long is identified again: a new connection may reach a live node behind its name. */
+/** A node whose head stood still this long is identified again: a new connection may reach another node by its name. */
 const HEAD_STILL_MS = 60_000;
 /**
  * How long a node that fails to name its spork is not asked for its first block: the spork is recorded with that block,

@@ -400,7 +400,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         }
         // Any other error was sent by the node itself, so its channel works.
         if (failure.kind === 'deadline') {
-          // One on a connection of its own says nothing about the shared one.
+          // A call on its own connection says nothing about the shared one.
           if (!isClosed && channel === shared) turns.unanswered(startedMs, 0);
         } else if (failure.kind === 'unavailable') lost(method, failure.message);
         else answered(method, channel);

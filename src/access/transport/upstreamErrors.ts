@@ -51,7 +51,7 @@ export const UNCONNECTED = /^No connection established/;
 /** Its text for a call that was refused unprocessed: proxies end a connection after so many calls. */
 export const UNSEEN = /^Stream refused by server$/;
 
-/** What grpc-js appends to the text of a failed connection when it has no details, of a proxy or the name resolution. */
+/** What grpc-js appends about a failed connection when it has no details, of a proxy or the name resolution. */
 const EMPTY_NOTE = /(?:\s*Last error: undefined\.)?\s*Resolution note:\s*$/;
 
 /** The text of grpc-js for a response that is not gRPC but plain HTTP. */

@@ -47,7 +47,7 @@ const DEFAULTS = { stream: EXECUTION_DATA, probeMs: 60_000, freshMs: 1_000 } as 
 const SHORT_PAUSES = 2;
 /** Shortest pause that a new head can end. */
 const WAKE_AFTER_MS = 1_000;
-/** Pauses before the pool is checked again while no node serves the height or the stream. At a start, nodes come one by one. */
+/** Pauses between checks of the pool while no node can be asked for the stream. At a start, nodes come one by one. */
 const NO_NODE_RETRY = { minMs: 25, maxMs: 1_000 };
 
 /** Longest pause after a node refused a stream for lack of capacity: other clients would take the next free one. */

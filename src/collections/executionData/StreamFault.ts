@@ -40,7 +40,7 @@ export class StreamFault extends Error {
 export interface StreamEnd extends Pick<Fault, 'text' | 'refused' | 'fault' | 'method'> {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: Fault['reason'] | StreamFaultReason;
-  /** The stream contradicts the block's guarantees, or has another block: either side may be wrong. See `Window.isCertain`. */
+  /** The stream contradicts the block, or its guarantees: either side may be wrong. See `Window.isCertain`. */
   readonly contradicts?: 'guarantees' | 'block';
   /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
   readonly kind: TroubleKind | undefined;

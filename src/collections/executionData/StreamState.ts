@@ -17,7 +17,7 @@ const HEAD_STILL_MS = 10_000;
 const OPENING_SILENCE_MS = 4_000;
 /** By this factor the time that a message took counts less with each next message. */
 const TOOK_FADES = 0.9;
-/** The longest tolerated silence: a large message on a slow line takes as long. Nodes drop idle readers after half of it. */
+/** Longest tolerated silence: a large message on a slow line takes that long. Nodes drop readers idle for half of it. */
 const MAX_SILENCE_MS = 60_000;
 /** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
 const LOOKS_PER_SILENCE = 4;

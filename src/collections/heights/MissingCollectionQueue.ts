@@ -167,7 +167,7 @@ export class MissingCollectionQueue {
     if (record.missingCount === 0) this.#window.move(record, 'complete');
   }
 
-  /** False when the height does not want the id (any more). */
+  /** False when the height does not want the id (any longer). */
   #remove(id: Identifier, record: HeightRecord): boolean {
     const wanted = this.#wanted.get(id);
     if (wanted?.remove(record) !== true) return false;

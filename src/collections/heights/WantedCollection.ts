@@ -66,7 +66,7 @@ export class WantedCollection {
   failedAtMs = 0;
   /** Monotonic milliseconds at which its block became known, if it was new then; `undefined` for older blocks. */
   newSinceMs: number | undefined;
-  /** Attempts that came too early for a collection of a new block. */
+  /** Attempts that were too early for a collection of a new block. */
   earlyAttempts = 0;
   silences = 0;
   /** By node; `undefined` before the first failure. Bounded by the number of nodes. */
@@ -148,7 +148,7 @@ export class WantedCollection {
     return this.failures?.get(node)?.deniedBy;
   }
 
-  /** False when the height does not lack it (any more). */
+  /** False when the height does not lack it (any longer). */
   remove(record: HeightRecord): boolean {
     const at = this.heights.indexOf(record);
     if (at === -1) return false;

@@ -24,7 +24,7 @@ const QUICK_WITHIN_MS = 30;
 /** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
-/** Weight of one collection in the average time until a node has them. From 0, so that the first one alone decides nothing. */
+/** Weight of one collection in the average time until a node has them. It starts at 0: the first one decides nothing. */
 const ARRIVAL = { weight: 1 / 64, initial: 0 };
 /** A collection that was not there in time is assumed to take twice that time plus this. */
 const GUESS_MS = 50;
@@ -99,10 +99,10 @@ export function collectionNodes(longestMs: number, { clock, nodes, slots }: Part
     return all.filter((node) => !isHealthy(node) || answersInMs(node) <= mostMs);
   };
   /**
-   * The node lacked the collection at the first of these times after its block was known, and had it at the second: takes
-   * the middle. So a node that was asked too late is asked earlier next time.
+   * The node lacked the collection at the first of these times after its block was known, and had it at the second:
+   * observes the middle. So a node that was asked too late is asked earlier next time.
    */
-  const came = (name: string, lackedMs: number, hadMs: number): void => {
+  const observeArrival = (name: string, lackedMs: number, hadMs: number): void => {
     if (hadMs <= USUAL_MAX_MS) askedNode(name).usualMs.observe((lackedMs + hadMs) / 2);
   };
   const failed = (node: AccessNode, way: CollectionWay): void => void askedNode(node.name).doubted.add(way);
@@ -163,9 +163,9 @@ export function collectionNodes(longestMs: number, { clock, nodes, slots }: Part
       }
       asked.get(node.name)?.doubted.delete(way);
       if (newSinceMs === undefined) return;
-      came(node.name, failures?.get(node.name)?.lackedMs ?? 0, sentAtMs - newSinceMs);
+      observeArrival(node.name, failures?.get(node.name)?.lackedMs ?? 0, sentAtMs - newSinceMs);
       for (const [name, { isDenial, lackedMs }] of failures ?? [])
-        if (name !== node.name && isDenial) came(name, lackedMs, 2 * lackedMs + GUESS_MS);
+        if (name !== node.name && isDenial) observeArrival(name, lackedMs, 2 * lackedMs + GUESS_MS);
     },
   };
 }

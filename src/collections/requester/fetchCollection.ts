@@ -25,8 +25,8 @@ export interface FetchOptions {
 
 /**
  * One attempt to get a collection's transactions from one node, as wire bytes in order: by `GetFullCollectionByID`, or by
- * the light collection and then each transaction. The caller holds one slot of the endpoint throughout. Only the list of
- * a light collection is verified here. Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
+ * the light collection and then each transaction. The caller holds one slot of the endpoint throughout. Verifies only the
+ * list of a light collection, first. Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
  */
 export async function fetchCollection(
   id: Identifier,

@@ -15,9 +15,9 @@ const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
 const UNTRIED_MAX_MS = 2_000;
 /** No pause ends sooner after the failure than this: reasons to end one may come many times a second. */
 const WAKE_AFTER_MS = 1_000;
-/** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
+/** Collections that a node has not fetched yet, and that are requested again at once because of one event. */
 const MAX_AWAITED_WOKEN = 32;
-/** Beyond this many pauses, they are searched at most this often: with thousands, a search at each delivery took minutes. */
+/** Beyond this many pauses, they are searched only this often: with thousands, a search per delivery took minutes. */
 const MANY = { pausing: 256, everyMs: 50 };
 /** Within this distance of the head a block is new: its nodes may not have its collections yet. */
 const NEW_HEIGHTS = 3;
@@ -131,7 +131,7 @@ export function requestOrder(parts: Parts) {
 
   /**
    * "Not yet" for a new block is not a failure: it is requested again soon, a few times. Nor is "not found": many nodes cannot
-   * tell a collection that they have not fetched yet from one that never existed.
+   * distinguish a collection that they have not fetched yet from one that never existed.
    */
   const pauseMs = (
     wanted: WantedCollection,
@@ -262,7 +262,7 @@ function requestsOf(record: HeightRecord): HeightRequests {
   return (record.requests ??= { askable: new Set(), workers: 0, holdEndsAtMs: undefined });
 }
 
-/** The node that was asked last is expected to fetch it: it said so, or the block was new when it was first requested. */
+/** The node asked last is expected to fetch it: it said so, or the block was new at the first request. */
 function isAwaited({ failures, lastNode = '', newSinceMs }: WantedCollection): boolean {
   const last = failures?.get(lastNode);
   return last?.isDenial === true && (last.isPromised || newSinceMs !== undefined);

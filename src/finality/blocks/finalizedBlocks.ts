@@ -102,7 +102,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   let below: BlockHead | undefined;
   /** As many nodes gave another block as gave that one. */
   let isBelowDoubted = false;
-  /** Since when (monotonic milliseconds) the nodes are evenly split on the block there; `undefined` while they are not. */
+  /** Since when (monotonic milliseconds) the nodes are evenly split on that block; `undefined` while they are not. */
   let disputedBelow: { readonly height: number; readonly sinceMs: number } | undefined;
   const latestBlock = () => dependencies.latestBlock() ?? below;
   const linked = linkedBlocks(sporkRoots, { window, latestBlock });
@@ -130,7 +130,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   const moved = new WorkSignal();
   /** The first height of a node's stream, if above its lowest block: blocks below are requested one by one. */
   const streamFrom = new Map<string, number>();
-  /** When the first NotFound came since the last block. */
+  /** When the first NotFound since the last block arrived. */
   let notFoundSinceMs: number | undefined;
   /** Consecutive checks in which no node served the next height. */
   let unservedLooks = 0;
@@ -251,7 +251,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     return chooser.pauseMs();
   };
 
-  /** Reads until the node is to be left. Resolves with the pause before the next reading. */
+  /** Reads until there is a reason to leave the node. Resolves with the pause before the next reading. */
   const readFrom = async (way: Way, signal: AbortSignal): Promise<number> => {
     const { node } = way;
     const streams = chooser.isStream(way);

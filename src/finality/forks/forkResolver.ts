@@ -8,7 +8,7 @@ import type { LinkedBlocks } from './linkedBlocks.js';
 const MISMATCH_RETRY_MS = 10_000;
 /** After this many rounds a mismatch is certain, even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
-/** Pause between them if all have answered: a name may just have moved to another network, which a handshake will show. */
+/** Pause between them if all answered: a name may just have moved to another network, which a handshake will show. */
 const CONFIRM_AFTER_MS = 2_000;
 
 /** Why a block is refused, which is also the label of `invalid_blocks_total`, and what is reported about its node. */
@@ -50,7 +50,7 @@ type Parts = Pick<
 };
 
 /**
- * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
+ * Decides what is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
  * gave the one below (which is then removed and read again), or our own store, whose last blocks a spork has discarded.
  * It never changes what is durable.
  */

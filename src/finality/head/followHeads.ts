@@ -186,7 +186,7 @@ function followHead(
     return true;
   };
 
-  /** A node's reports are void: if the head was its report, the head falls to this height, the highest that still counts. */
+  /** A node's reports are void: a head that it reported falls to this height, the highest that still counts. */
   const fall = (node: string | undefined, height: number | undefined): void => {
     ids.clear();
     reports.delete(node);

@@ -144,7 +144,7 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
       : { state, parts: mine, wasAnchor: mine.isAnchor };
   };
 
-  /** Who signs at the newest block of the range with evidence, ours or a peer's; else, from the nodes, at its last one. */
+  /** Who signs at the newest block of the range with evidence, ours or a peer's; else, by the nodes, at its last one. */
   const newestIn = async (range: HeightRange, signal: AbortSignal) => {
     const { to } = range;
     const kept = await newestKept(range, signal);

@@ -91,7 +91,7 @@ class TurnedAddresses implements experimental.Resolver {
     this.#names = experimental.createResolver({ scheme: 'dns', path }, rotate, options);
   }
 
-  /** The name that a certificate must have. The final dot of a full name is for DNS alone: servers refuse it (RFC 6066). */
+  /** The name that a certificate must have. A full name's final dot is for DNS alone: servers refuse it (RFC 6066). */
   static getDefaultAuthority({ path }: ResolverOf[0]): string {
     return path.replace(/\.(?=:\d+$)/, '');
   }
@@ -164,7 +164,7 @@ function secrecyOf({ host, tls }: Endpoint): ChannelCredentials {
 }
 
 /**
- * Returns whether one more call may be cancelled, and counts it. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487),
+ * Whether one more call may be cancelled; counts it. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487),
  * servers and proxies close connections on which streams are reset too fast (Node.js: 1,000 at once, 33 per second), and
  * every call on them is lost. A call beyond that is left to run out, without a caller that waits.
  */
