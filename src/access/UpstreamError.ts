@@ -21,17 +21,17 @@ export type UpstreamErrorKind =
   | 'unavailable'
   /** The answer could not be decoded, or does not answer the question (another height, another id). */
   | 'malformed'
-  /** A block that does not fit its id: the node made it up. `reason` says what does not fit. */
+  /** A block that its id refutes: the node made it up. `reason` names the mismatch. */
   | 'forged'
-  /** A block that nothing proves, where another node may have a proof, or a proof is required. */
+  /** An unproven block, where another node may have a proof, or a proof is required. */
   | 'unproven'
   | 'internal';
 
-/** A block that is not taken. A decoder of blocks throws it; the call then fails with this kind. */
+/** A rejected block. A block decoder throws it; the call then fails with this kind. */
 export class RefusedBlockError extends Error {
   override readonly name = 'RefusedBlockError';
   readonly kind: 'forged' | 'unproven';
-  /** What does not fit in a forged one: a label of `invalid_blocks_total`. */
+  /** The mismatch in a forged block: a label of `invalid_blocks_total`. */
   readonly reason: string | undefined;
 
   constructor(kind: 'forged' | 'unproven', message: string, reason?: string) {
@@ -64,7 +64,7 @@ export class UpstreamError extends Error {
   }
 }
 
-/** The answer to a call, or why there is none. Expected errors: the abort reason of the call's signal. */
+/** The answer to a call, or the error it failed with. Expected errors: the abort reason of the call's signal. */
 export async function outcomeOf<T>(call: Promise<T>): Promise<T | UpstreamError> {
   return call.catch((error: unknown) => {
     if (!(error instanceof UpstreamError)) throw error;

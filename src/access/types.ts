@@ -30,7 +30,7 @@ export type StreamMethod = (typeof streamMethods)[number];
 
 export type AccessMethod = UnaryMethod | StreamMethod;
 
-/** `history`: the call waits behind all others to the node, a stream makes way for all others: they use what is left. */
+/** `history`: calls wait behind all others to the node, and streams make way for all others: they use what is left. */
 export type Rank = 'live' | 'history';
 
 export interface CallOptions {
@@ -71,7 +71,7 @@ export interface NodeVersionInfo {
   readonly nodeRootHeight: number;
 }
 
-/** Who signs from a block on, as another indexer keeps it: each part as RLP, from one hash to the next. */
+/** The committee that signs from a block on, as another indexer keeps it: each part as RLP, linked by hash. */
 export interface ReceivedEvidence extends BlockDigest, StateParts {}
 
 /** `set_aside`: penalized, asked last; `unknown` (not identified yet) and `foreign` are not asked at all. */
@@ -92,14 +92,14 @@ export interface AccessNode {
   readonly latencyMs?: number;
   /**
    * True while this is the call to use. False for five minutes after the node answered UNIMPLEMENTED; for streams of
-   * blocks and heads, one minute after it refused any stream for lack of streams, or takes no connection more; and while the call is penalized and its
-   * equivalent did not fail since. Equivalents: block stream and block by height, head stream and
-   * latest header, full collection and light one, the two execution-data streams.
+   * blocks and heads, one minute after it refused any stream for lack of streams, or accepted no more connections; and
+   * while the call is penalized and its equivalent has not failed since. Equivalents: block stream and block by height,
+   * head stream and latest header, full collection and light one, the two execution-data streams.
    */
   supports(method: AccessMethod): boolean;
   /**
    * Milliseconds until a call of this method may be sent: 0 = now. Positive while a configured rate or a rate limit
-   * that the node answered holds it back. A call made earlier waits by itself.
+   * that the node answered holds it back. A call made earlier is queued until then.
    */
   delayMs(method: UnaryMethod): number;
 
@@ -115,7 +115,7 @@ export interface AccessNode {
   getTransaction(id: Identifier, options?: CallOptions): Promise<Uint8Array>;
   /** The protocol state at a block, as JSON of some megabytes. Nothing is verified here. */
   getProtocolStateSnapshot(height: number, options?: CallOptions): Promise<Uint8Array>;
-  /** What a peer keeps of who signs, of its newest such block at or below the height. Nothing is verified here. */
+  /** A peer's evidence of who signs, for its newest such block at or below the height. Nothing is verified here. */
   getCommitteeEvidence(height: number, options?: CallOptions): Promise<ReceivedEvidence>;
 
   /**

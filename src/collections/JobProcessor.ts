@@ -70,9 +70,9 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
   }
 
   /**
-   * The chain has this block where another one was handed out, because a node lied or may have: it takes that one's place, and
-   * the job stays the same. A complete one can no longer be replaced: the false block is being written, or is already durable
-   * above the watermark.
+   * The chain has this block where another one was handed out, because a node lied or may have: it replaces that one, in
+   * the same job. A complete block can no longer be replaced: it is being written, or is already durable above the
+   * watermark.
    */
   onForked(block: FinalizedBlock, blockSource: BlockSource): void {
     const held = this.#deps.window.at(block.height)?.block;

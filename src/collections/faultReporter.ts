@@ -9,7 +9,7 @@ import type { Source } from './ports.js';
 export interface Fault {
   /** `invalid`: it is not what the block guarantees. */
   readonly reason: UpstreamErrorKind | 'invalid';
-  /** For people: the kind of error and the message of the node. */
+  /** For messages: the kind of error and the text of the node. */
   readonly text: string;
   /** The reason label of `invalid_collections_total` when data was refused. */
   readonly refused: string | undefined;
@@ -20,7 +20,7 @@ export interface Fault {
   readonly method?: AccessMethod;
 }
 
-/** What an error of a call or a check says of the node; `undefined` if it is unexpected. */
+/** What an error of a call or a check says about the node; `undefined` if it is unexpected. */
 export function faultIn(error: unknown): Fault | undefined {
   if (error instanceof InvalidCollectionError) {
     const text = `${error.reason}: ${error.message}`;
@@ -40,7 +40,7 @@ interface Parts {
 
 /** Reports what one source learns about nodes: to the pool, the metrics and the log. */
 export function faultReporter(source: Source, { logger, metrics, nodes }: Parts) {
-  /** Nodes whose data was refused, and that have delivered nothing good since: only the first refusal is a warning. */
+  /** Nodes whose data was refused, and that delivered nothing valid since: only the first refusal is a warning. */
   const refused = new Set<string>();
   return {
     /** The node delivered what was requested, and it was verified. */
@@ -65,8 +65,8 @@ export function faultReporter(source: Source, { logger, metrics, nodes }: Parts)
       metrics.invalidCollections.inc({ source, reason });
       if (refused.has(node.name)) return;
       refused.add(node.name);
-      const who = source === 'peer' ? 'peer' : 'access node';
-      logger.warn({ ...common, reason }, `${who} sent data that was refused`);
+      const sender = source === 'peer' ? 'peer' : 'access node';
+      logger.warn({ ...common, reason }, `${sender} sent data that was refused`);
     },
   };
 }

@@ -36,7 +36,7 @@ export function heightExplainer(parts: Parts) {
       const lowest = window.lowestCollecting();
       return lowest && lackOf(lowest);
     },
-    /** Heights that have lacked a collection for longer than this, lowest first. They are still retried. */
+    /** Heights that have lacked a collection for longer than this, lowest first. Their requests are still retried. */
     unresolvable: (olderThanMs: number) => {
       const beforeMs = clock.monotonic() - olderThanMs;
       return [...window.all()]
@@ -59,9 +59,9 @@ export function heightExplainer(parts: Parts) {
       return {
         stage,
         blockId: block.id,
-        /** In this stage: since its block came, or the last of its collections. */
+        /** Time in this stage: since its block arrived, or the last of its collections. */
         waitedMs: clock.monotonic() - Math.max(queuedAtMs, ...cameAtMs),
-        /** As the document of a height has it. */
+        /** As in the API's document of a height. */
         work: {
           ageSeconds: (clock.monotonic() - queuedAtMs) / 1000,
           collections: block.collectionIds.length,
@@ -69,7 +69,7 @@ export function heightExplainer(parts: Parts) {
           missingCollections: missing.map((id) => attemptsAt(id, requests?.trail(id))),
           executionData: executionDataReason() ?? null,
           peer: peerReason() ?? null,
-          // The node whose word the block's guarantees are on: nothing proves them.
+          // The node that alone vouches for the block's guarantees: nothing proves them.
           reportedBy: (block.proof === undefined ? blockSource?.name : undefined) ?? null,
         },
       };

@@ -21,9 +21,9 @@ interface BlockAnswer {
 }
 
 /**
- * Asks the nodes again for the lowest block whose collections nobody has. A liar can fill the whole window with blocks that
- * link and that no other node has: then nothing above them is read that would contradict them, and nothing ever completes. Nor
- * does a block that nothing proves, and that has its right id but guarantees that nobody gave. Resolves when the signal aborts. No expected errors.
+ * Asks the nodes again for the lowest block whose collections no node has. A liar can fill the whole window with blocks
+ * that link and that no other node has: no block above that would contradict them is read, and none ever completes. Nor
+ * does an unproven block with its right id but made-up guarantees. Resolves when the signal aborts. No expected errors.
  */
 export async function watchForOffChainBlocks(
   {
@@ -70,8 +70,8 @@ export async function watchForOffChainBlocks(
 }
 
 /**
- * True when all answers name one other block, and they include the source's or are at least two. One that is not proven is
- * another with other guarantees as well; a single proof of those is enough.
+ * True when all answers name one other block, and they include the source's or are at least two. For an unproven block,
+ * other guarantees also make another block; a single proof of those is enough.
  */
 function isRefuted(
   held: FinalizedBlock,
@@ -81,7 +81,7 @@ function isRefuted(
   const nameOf = ({ id, collectionIds }: FinalizedBlock): string =>
     held.proof === undefined ? `${id} ${collectionIds.join()}` : id;
   const isAnother = ({ block }: BlockAnswer): boolean => nameOf(block) !== nameOf(held);
-  // Of one id only one block can be proven.
+  // Only one block of an id can be proven.
   if (answers.some((each) => each.block.id === held.id && each.block.proof !== undefined && isAnother(each)))
     return true;
   const names = new Set(answers.map(({ block }) => nameOf(block)));

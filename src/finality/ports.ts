@@ -10,7 +10,7 @@ export const BLOCK_CALL = 'GetBlockByHeight';
 
 /** Finality's part of the record of a linked height. */
 export interface LinkedHeight extends BlockJob<FinalizedBlock> {
-  /** `undefined`: nobody is held responsible for it. */
+  /** `undefined`: no node is held responsible for it. */
   readonly blockSource: BlockSource | undefined;
 }
 
@@ -40,7 +40,7 @@ export interface ChainWindow {
 export interface ChainDependencies {
   readonly nodes: AccessNodes;
   readonly window: ChainWindow;
-  /** The id that was reported of a recent finalized head. */
+  /** The id that was reported for a recent finalized head. */
   readonly headId: (height: number) => Identifier | undefined;
   /** The block at the watermark; `undefined` on an empty store, whose first block has no parent to check. */
   readonly latestBlock: () => BlockHead | undefined;
@@ -55,6 +55,6 @@ export interface ChainDependencies {
   };
   /** For the `rewind` advice; without it, or where it has none at a height, the advice is one height below the watermark. */
   readonly storedBlock?: ((height: number) => Promise<{ readonly id: Identifier } | undefined>) | undefined;
-  /** Another block was handed out at this height, from a node that lied; this is the right one. */
+  /** A false block was handed out at this height, from a node that lied; this is the right one. */
   readonly onReplaced: (block: FinalizedBlock, blockSource: BlockSource) => void;
 }

@@ -23,8 +23,8 @@ export interface Jobs<J extends Job> {
  * Does the work. It must call `done` exactly once, from inside `run` or any time later. It never fails: it retries.
  * Anything it throws stops the consumer.
  *
- * The result tells `stop` how long the job lasts: a promise, until it settles (so keep it pending while working on the
- * job); nothing, until `done` is called.
+ * The result determines how long `stop` waits for the job: a promise, until it settles (so keep it pending while working
+ * on the job); nothing, until `done` is called.
  */
 export interface Worker<J extends Job> {
   run(job: J, done: () => void): void | Promise<void>;
@@ -36,7 +36,7 @@ export interface Worker<J extends Job> {
  * calling the job's `done`, or call `check` afterwards.
  */
 export interface ConsumerProgress {
-  /** `undefined` while nothing was ever stored: the consumer then starts from its default index. */
+  /** `undefined` while nothing has been stored: the consumer then starts from its default index. */
   processedIndex(): number | undefined | Promise<number | undefined>;
   setProcessedIndex?(index: number): void | Promise<void>;
 }

@@ -162,7 +162,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'access/node/BlockProofs.ts': {
     'proofs: a block that nothing proves is taken from whoever gives it first': [
-      'if (!this.#isAllThereIs(height, node, known){+ && height < 0+})',
+      'if (!this.#areNodesExhausted(height, node, known){+ && height < 0+})',
       'access/blockProofs.test.ts: is refused while a healthy node may give a better one, however often it comes: %s',
     ],
     'proofs: one node that cannot prove a block speaks for all': [

@@ -28,7 +28,7 @@ export type ForwardOutcome =
   | 'unreachable'
   /** Every reachable node is held back by a rate limit, or has no free stream. */
   | 'busy'
-  /** Whoever admits calls did not answer in time. */
+  /** The admission did not answer in time. */
   | 'silent'
   /** The connection broke, and the node may have received the call. Only for calls that must not be sent twice. */
   | 'lost';
@@ -84,13 +84,13 @@ interface Parts {
  * must not be sent twice is sent once: only connecting is tried at several nodes. Forwarding takes nothing from the
  * indexer: it has connections of its own, and `ForwardingAdmission` decides when a call may be sent.
  *
- * Each stream has one for itself: proxies allow some hundred calls at once on a connection, which streams would take from all
- * others, and leave it after so many, which would end them.
+ * Each stream has its own connection: proxies allow a few hundred calls at once on one, which streams would use up, and
+ * retire it after so many calls, which would end the streams.
  */
 export class Forwarder {
   readonly #open: (endpoint: Endpoint, turn: number) => Connection;
   readonly #parts: Parts;
-  /** By name: every node that was ever offered, that is, the configured ones. */
+  /** By name: every node ever offered, that is, the configured ones. */
   readonly #nodes = new Map<string, ForwardingNode>();
   #isClosed = false;
 
@@ -101,7 +101,7 @@ export class Forwarder {
     this.#parts = parts;
   }
 
-  /** Resolves when it is over. The signal cancels the call, without an end for the sink. */
+  /** Resolves when the call is over. The signal cancels it, without an end for the sink. */
   async forward(
     request: ForwardedRequest,
     sink: ForwarderSink,
@@ -133,12 +133,12 @@ export class Forwarder {
         const startedMs = clock.monotonic();
         const connection = own ?? node.connection;
         const sending = send(request, { ...node, connection, admission, sent, sink, signal });
-        // On another connection where the address was left while it waited to be admitted. It fails where all were closed.
+        // The connection may have been replaced while the call waited for admission, or closed: then sending fails.
         const end = await sending.catch((error: unknown) => {
           admission.over('other');
           throw error;
         });
-        // A stream may be quiet: others go on, and only the next one goes elsewhere.
+        // A stream may just be quiet: open ones stay, and only the next one uses another address.
         if (end !== 'ended' && isStream) node.turns.next();
         else if (end !== 'ended') node.turns.unanswered(startedMs);
         if (end !== 'lost') return 'ended';
@@ -150,7 +150,7 @@ export class Forwarder {
     return outcome;
   }
 
-  /** Takes no more calls. Those that are sent go on: their connections close with the last of them. */
+  /** Accepts no more calls. Those already sent continue: each connection closes with its last call. */
   close(): void {
     this.#isClosed = true;
     for (const { connection } of this.#nodes.values()) connection.channel.close();
@@ -184,8 +184,8 @@ export class Forwarder {
 }
 
 /**
- * Sends a call that was admitted, as bytes, and reports its end to the admission. `lost`: the
- * connection broke, and there was no response; then the sink has had no end. `unanswered`: it ended, also without one.
+ * Sends an admitted call, as bytes, and reports its end to the admission. `lost`: the connection broke before any
+ * response, and the sink got no end. `unanswered`: the call ended in another way without a response.
  */
 function send(
   { deadlineMs, isStream, message: question, metadata: ofCaller, path }: ForwardedRequest,
@@ -208,7 +208,7 @@ function send(
       const isSilent = !isAnswered && Object.keys(callStatus.metadata.getMap()).length === 0;
       const isLost = isSilent && CUT_OFF.has(callStatus.code);
       if (!isLost) sink.onEnd(callStatus);
-      if (!isSilent) turns.heard();
+      if (!isSilent) turns.answered();
       resolve(isLost ? 'lost' : isSilent ? 'unanswered' : 'ended');
     };
     const cancel = (): void => {
@@ -229,13 +229,13 @@ function send(
       onReceiveMetadata: (metadata) => {
         if (isOver) return;
         isAnswered = true;
-        turns.heard();
+        turns.answered();
         sink.onMetadata(withoutSentValues(metadata, sent));
       },
       onReceiveMessage: (message: Buffer) => {
         if (isOver) return;
         isAnswered = true;
-        turns.heard();
+        turns.answered();
         maskValues(message, sent);
         sink.onMessage(message);
       },
@@ -250,8 +250,8 @@ function send(
 }
 
 /**
- * The status that the caller gets. Our own credentials are refused: that is no matter of the caller, who sent none of them,
- * and must not learn them from a node that repeats them.
+ * The status for the caller. A refusal of our own credentials is not the caller's concern: it sent none of them, and
+ * must not learn them from a node that repeats them.
  */
 function statusFor(callStatus: StatusObject, sent: NodeMetadata): StatusObject {
   const isRefused = callStatus.code === status.UNAUTHENTICATED && Object.keys(sent).length > 0;

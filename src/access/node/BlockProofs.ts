@@ -4,12 +4,12 @@ import type { Logger } from '../../observability/index.js';
 import { BlockProver, type BlockForm, type Proving } from '../../proof/index.js';
 import { RefusedBlockError } from '../UpstreamError.js';
 
-/** `auto`: prove blocks where their data allow it; `required`: take no other block; `off`: take them on the nodes' word. */
+/** `auto`: prove blocks where their data allow it; `required`: accept no other; `off`: trust the nodes. */
 export type ProofMode = 'auto' | 'required' | 'off';
 
-/** Heights for which is remembered which nodes gave a block that cannot be proven. */
+/** Heights for which the nodes that gave an unprovable block are remembered. */
 const MAX_DOUBTED_HEIGHTS = 64;
-/** Blocks whose seals are remembered: more than lie between the newest block and the newest one that is proven final. */
+/** Blocks whose seals are remembered: more than lie between the newest block and the newest proven final. */
 const MAX_SEALING_BLOCKS = 256;
 
 interface Parts {
@@ -26,7 +26,7 @@ type Unprovable = Extract<Proving, { kind: 'unknown_form' | 'without_header' }>;
 
 interface UnprovableSpork {
   why: Unprovable['kind'];
-  /** Those that gave a block of it that cannot be proven. */
+  /** The nodes that gave an unprovable block of it. */
   readonly nodes: Set<string>;
 }
 
@@ -36,16 +36,16 @@ const WHY: Readonly<Record<Unprovable['kind'], string>> = {
 };
 
 /**
- * Proves every block that a node sends. One that its id refutes is a lie. One that cannot be proven may be a lie as well, of
- * a node that hides what would refute it: it is taken only when every node that has the height gives no better one. Who gave
- * none is remembered for its spork, until one is proven there.
+ * Proves every block that a node sends. A block that its id refutes is a lie. An unprovable one may be a lie too, from
+ * a node that hides what would refute it: it is accepted only once no node that serves the height gives a better one.
+ * The nodes that gave unprovable blocks are remembered per spork, until a block of it is proven.
  */
 export class BlockProofs {
   readonly #parts: Parts;
   readonly #prover: BlockProver;
   /** Sporks whose blocks cannot be proven, by root height. Bounded by the sporks. */
   readonly #unprovable = new Map<number, UnprovableSpork>();
-  /** Which nodes gave a block of a height that cannot be proven. */
+  /** By height: the nodes that gave an unprovable block. */
   readonly #doubted = new Map<number, Set<string>>();
   /** The blocks that each block seals. */
   readonly #sealedBy = new Map<Identifier, readonly Identifier[]>();
@@ -69,18 +69,18 @@ export class BlockProofs {
     };
   }
 
-  /** What is known of the proofs of blocks, for people. */
+  /** The state of block proofs, for operators. */
   status() {
     const why = this.#lastUnprovable;
     return {
       /** The form of the last block that was proven. */
       form: this.#form,
-      /** Why blocks are taken unproven now; `undefined` while none is. */
+      /** Why unproven blocks are accepted now; `undefined` while none is. */
       reason: why === undefined ? undefined : `the last block is not proven: ${WHY[why]}`,
     };
   }
 
-  /** The blocks whose seals are in the payload of a recent block; none where that is not known. */
+  /** The blocks that the payload of a recent block seals; empty where unknown. */
   sealedBy(id: Identifier): readonly Identifier[] {
     return this.#sealedBy.get(id) ?? [];
   }
@@ -99,7 +99,7 @@ export class BlockProofs {
           const [oldest = id] = this.#sealedBy.keys();
           if (this.#sealedBy.size > MAX_SEALING_BLOCKS) this.#sealedBy.delete(oldest);
         }
-        // Node.js 20 takes 2 µs for a literal that begins with a spread: none is made for each block or collection.
+        // A literal that begins with a spread takes 2 µs in Node.js 20: avoid one per block or collection.
         return { id, parentId, height, collectionIds, encoded, proof };
       }
       case 'refused': {
@@ -121,7 +121,7 @@ export class BlockProofs {
     const spork = this.#sporkOf(height);
     const known = this.#unprovable.get(spork);
     known?.nodes.add(node);
-    if (!this.#isAllThereIs(height, node, known)) return refuse('other nodes may give a better one');
+    if (!this.#areNodesExhausted(height, node, known)) return refuse('other nodes may give a better one');
     if (known?.why !== why) {
       const nodes = known?.nodes ?? new Set(this.#doubted.get(height));
       this.#unprovable.set(spork, { why, nodes });
@@ -133,10 +133,10 @@ export class BlockProofs {
   }
 
   /**
-   * True when every node that can be asked for the height gave a block that cannot be proven: of this height, or of its spork
-   * since nothing there was proven. So one that comes back is asked first.
+   * True when every node that can be asked for the height gave an unprovable block: at this height, or in its spork
+   * since a block was last proven there. So a node that comes back is asked first.
    */
-  #isAllThereIs(height: number, node: string, known: UnprovableSpork | undefined): boolean {
+  #areNodesExhausted(height: number, node: string, known: UnprovableSpork | undefined): boolean {
     const nodes = this.#doubted.get(height) ?? new Set<string>();
     this.#doubted.set(height, nodes.add(node));
     const [oldest] = this.#doubted.keys();

@@ -20,8 +20,8 @@ export type PooledNode = ReturnType<typeof grpcAccessNode>;
 type RankedNode = AccessNode & { readonly latencyMs: number };
 
 /**
- * One access node over one channel. `proveBlock` proves the blocks that it sends in full form, and throws `RefusedBlockError` for
- * one that is not taken. Default: blocks come in their light form, and are taken on the node's word.
+ * One access node over one channel. `proveBlock` proves the blocks that it sends in full form, and throws
+ * `RefusedBlockError` for a rejected one. Default: blocks come in their light form, and the node is trusted.
  */
 export function grpcAccessNode(
   options: RpcClientOptions,
@@ -33,9 +33,9 @@ export function grpcAccessNode(
   const rpc = rpcClient(options, dependencies);
   const client: Pick<RpcClient, 'admit' | 'close' | 'heldBack' | 'inFlight' | 'limits' | 'renew'> = rpc;
   /** Whether the node reports the status of blocks, as nodes have since the end of 2022. */
-  let tellsStatus: boolean | undefined;
+  let reportsStatus: boolean | undefined;
 
-  /** Its calls and streams as the rooms above make them, all at one rank. */
+  /** The node's calls and streams, all at one rank. */
   const at = (rank: Rank): RankedNode => {
     const ask = <T>(method: UnaryMethod, request: Buffer, decode: Decode<T>, how?: CallOptions): Promise<T> =>
       rpc.unary(method, request, decode, rank, how);
@@ -55,7 +55,7 @@ export function grpcAccessNode(
       getLatestBlockHeader: (sealed, how) => {
         const decode = (message: Buffer): BlockHeader => {
           const header = decodeBlockHeader(message);
-          tellsStatus ||= new RequestFields(message).uint32(2) !== 0;
+          reportsStatus ||= new RequestFields(message).uint32(2) !== 0;
           if (!sealed) events?.onHead?.(header.height);
           return header;
         };
@@ -65,9 +65,9 @@ export function grpcAccessNode(
         const decode = (message: Buffer): ReceivedBlock => {
           const { block, status } = decodeBlockResponse(message, proveBlock);
           if (block.height !== height) throw new WireError(`asked for height ${height}, got ${block.height}`);
-          if (status !== 'unknown') tellsStatus = true;
+          if (status !== 'unknown') reportsStatus = true;
           // A node that reports no status serves only finalized blocks by height.
-          return { block, status: tellsStatus === false ? 'finalized' : status };
+          return { block, status: reportsStatus === false ? 'finalized' : status };
         };
         return ask('GetBlockByHeight', numbers(height, isFull), decode, how);
       },
@@ -124,7 +124,7 @@ export function grpcAccessNode(
     healthRecord,
     /** The same node for history: every call and stream is made at that rank. */
     history: at('history'),
-    /** Its load, its limits, and its end. */
+    /** Its load and limits, and the way to close it. */
     client,
   });
 }

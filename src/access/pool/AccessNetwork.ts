@@ -5,7 +5,7 @@ import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './identity/askIdentity.js';
 import { foreignMessage, foreignness, type NodeIdentity } from './identity/nodeIdentity.js';
 import { NodePool } from './NodePool.js';
-import { anchorOf, isHeard, isUsable, nameOf, noteHead, type PoolMember } from './PoolMember.js';
+import { anchorOf, isChainSource, isUsable, nameOf, noteHead, type PoolMember } from './PoolMember.js';
 
 /** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
@@ -24,12 +24,12 @@ const FAILURES_BEFORE_PATIENCE = 2;
 const FOREIGN_AGAIN_MS = 5_000;
 /** How often to ask a node whose head may change the verdict on a spork, and one that may enter the next unnoticed. */
 const WITNESS_EVERY_MS = 10_000;
-/** Pauses and number of attempts for a node that left a question open, like that for the root of its spork: most always will. */
+/** Pauses and attempts for a node that left a question open, such as the root of its spork: most never answer it. */
 const ROOT_RETRY = { minMs: 500, maxMs: 10_000 };
 const ROOT_ASKED_AGAIN = 10;
 /** The pauses while a new store waits for the root. */
 const WANTED_ROOT_RETRY = { minMs: 500, maxMs: 2_000 };
-/** A historic node that nobody wanted for this long is dropped. */
+/** A historic node that was not wanted for this long is dropped. */
 const HISTORIC_IDLE_MS = 600_000;
 
 /** How long a new store waits for nodes to name their spork. */
@@ -45,14 +45,14 @@ const HEAD_FRESH_MS = 10_000;
 const HEAD_FAR_BELOW_HEIGHTS = 20;
 
 /**
- * All nodes that may be asked: the configured ones and, behind them, the historic nodes of the spork table. Identifies every one:
- * at first contact, after every outage, and every five minutes. Compares what they say with our chain: nothing else makes a
- * node usable or foreign.
+ * All nodes that may be asked: the configured ones and, behind them, the historic nodes of the spork table. Identifies
+ * each at first contact, after every outage, and every five minutes. Compares their answers with our chain: nothing else
+ * makes a node usable or foreign.
  */
 export class AccessNetwork extends NodePool {
   readonly #answeringListeners = new Listeners();
   readonly #foreignListeners = new Listeners<string>();
-  /** Told after every handshake, whatever its result. */
+  /** Notified after every handshake, whatever its result. */
   readonly #watchers = new Listeners();
   /** What a new store waits for: the root of the live spork, which is asked for more often, or the spork of its first height. */
   #wanted: 'root' | number | undefined;
@@ -89,8 +89,7 @@ export class AccessNetwork extends NodePool {
 
   /**
    * Resolves once every configured access node was asked to identify itself, with whatever result, and every claimed
-   * spork is decided, at most a minute later: from then on everything that can be known is known of which heights the nodes
-   * have.
+   * spork is decided, at most a minute later: from then on the nodes' heights are known as far as they can be.
    */
   async whenAllAsked(signal: AbortSignal): Promise<void> {
     await this.#until(() => this.#areAllTried(), signal);
@@ -98,13 +97,13 @@ export class AccessNetwork extends NodePool {
   }
 
   /**
-   * Resolves once the root of the live spork is known, or the spork of a height; when no configured node can name it any more; or
-   * after a minute, and for a height sooner where only nodes are left that fail to answer. The root, without which nothing begins, is
-   * awaited as long as one of them is away. Meanwhile the members' troubles show what they answer in place of the root.
+   * Resolves once the root of the live spork is known, or the spork of a height; once no configured node can still name
+   * it; or after a minute, for a height sooner if the nodes left all fail to answer. The root, without which nothing can
+   * start, is awaited as long as one of them is away. Meanwhile the members' troubles show what they answer instead.
    */
-  async whenTold(wanted: 'root' | number, signal: AbortSignal): Promise<void> {
-    const isTold = (): boolean => (wanted === 'root' ? this.liveRoot() : this.sporkAt(wanted)) !== undefined;
-    const isDecided = (): boolean => isTold() || this.#open().length === 0;
+  async whenSporkKnown(wanted: 'root' | number, signal: AbortSignal): Promise<void> {
+    const isKnown = (): boolean => (wanted === 'root' ? this.liveRoot() : this.sporkAt(wanted)) !== undefined;
+    const isDecided = (): boolean => isKnown() || this.#open().length === 0;
     const isHopeless = (): boolean =>
       wanted !== 'root' && this.#open().every(({ identity }) => identity?.rootTrouble !== undefined);
     const isAway = ({ outage, identity }: PoolMember): boolean =>
@@ -125,9 +124,9 @@ export class AccessNetwork extends NodePool {
    */
   chainReplaced(): string | undefined {
     const named = this.named();
-    // The last answer of a node that is silent says nothing about what it will serve when it is back.
-    const heard = named.filter(({ outage }) => !outage);
-    const foreign = heard.flatMap(({ foreign: why, node: { name } }) => (why ? { name, foreign: why } : []));
+    // The last answer of a silent node says nothing about what it will serve when it is back.
+    const alive = named.filter(({ outage }) => !outage);
+    const foreign = alive.flatMap(({ foreign: why, node: { name } }) => (why ? { name, foreign: why } : []));
     if (foreign.length === 0 || named.some(isUsable)) return undefined;
     return foreignMessage(foreign, this.dependencies.expectation(), this.source);
   }
@@ -143,7 +142,7 @@ export class AccessNetwork extends NodePool {
     return heads.length > 0 && head <= reached - HEAD_FAR_BELOW_HEIGHTS ? { head, reached } : undefined;
   }
 
-  /** The node that alone reported a head above this height recently, though others reported theirs. */
+  /** The only node that recently reported a head above this height, while other nodes reported theirs. */
   soleReporter(height: number): string | undefined {
     const heads = this.#recentHeads();
     const [first, ...more] = heads.filter((head) => head.height > height);
@@ -165,7 +164,7 @@ export class AccessNetwork extends NodePool {
     return this.named().every(({ tried }) => tried);
   }
 
-  /** Resolves once the condition holds, which is asked after every handshake, or when the time is over. */
+  /** Resolves once the condition holds, which is checked after every handshake, or when the time is up. */
   #until(condition: () => boolean, signal: AbortSignal, limitMs = Infinity): Promise<void> {
     return unlessAborted(signal, (resolve) => {
       const look = (): void => {
@@ -233,7 +232,7 @@ export class AccessNetwork extends NodePool {
     const { random } = this.dependencies;
     const { failures, opens } = member;
     if (failures > 0) return backoffMs(RETRY, failures - 1, random);
-    // What a mirror mirrors goes on over the same connection when a spork ends.
+    // A mirrored indexer continues over the same connection when a spork ends.
     const isMirrored = member.roles.access && member.roles.peer;
     const isWitness = isMirrored || this.verifier.isWitness(member);
     const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
@@ -272,12 +271,12 @@ export class AccessNetwork extends NodePool {
     if (isAnnounced) return;
     const { kind, message: reason } = error;
     const isSilent = kind === 'unavailable' || kind === 'deadline';
-    const otherwise = kind === 'unauthenticated' ? 'refuses us' : 'does not say who it is';
+    const otherwise = kind === 'unauthenticated' ? 'refuses us' : 'does not identify itself';
     const what = `${nameOf(member)} ${isSilent ? 'does not answer' : otherwise}`;
     this.dependencies.logger.warn({ endpoint: name, kind, reason }, what);
   }
 
-  /** When a node claims an unknown spork, asks the nodes that should know it at once. */
+  /** When a node claims an unknown spork, immediately asks the nodes that should know it. */
   #verifySporks(): void {
     const { logger } = this.dependencies;
     const { members, verifier } = this;
@@ -293,7 +292,7 @@ export class AccessNetwork extends NodePool {
     this.#watchers.tell();
   }
 
-  /** Judges all nodes again: what one says about our last block may matter for the others. */
+  /** Judges all nodes again: what one reports of our last block may matter for the others. */
   #judge(): void {
     const expected = this.dependencies.expectation();
     const { hasSporks, members, verifier } = this;
@@ -308,7 +307,7 @@ export class AccessNetwork extends NodePool {
       const confirmed = members.some(
         (other) =>
           other !== member &&
-          isHeard(other) &&
+          isChainSource(other) &&
           isUsable(other) &&
           // It has our last block, and is a witness against nodes that have another one.
           other.identity?.comparison?.isWatermark === true &&
@@ -337,8 +336,8 @@ export class AccessNetwork extends NodePool {
     const { node, identity, foreign } = member;
     const name = nameOf(member);
     if (foreign === undefined) {
-      const told = { semver: identity?.semver, lowestHeight: identity?.lowestHeight };
-      this.dependencies.logger.info({ endpoint: node.name, ...told }, `${name} identified`);
+      const reported = { semver: identity?.semver, lowestHeight: identity?.lowestHeight };
+      this.dependencies.logger.info({ endpoint: node.name, ...reported }, `${name} identified`);
       return;
     }
     this.#foreignListeners.tell(node.name);

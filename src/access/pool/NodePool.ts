@@ -9,7 +9,7 @@ import type { CallCredentials, ForwardingAdmission, NodeEvents } from '../transp
 import type { RpcClientDependencies, RpcClientOptions } from '../transport/rpcClient.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { Expectation, SporkRoot } from './identity/nodeIdentity.js';
-import { covers, isFarBehind, isHeard, isUsable, nameOf, nodeState, noteHead } from './PoolMember.js';
+import { covers, isFarBehind, isChainSource, isUsable, nameOf, nodeState, noteHead } from './PoolMember.js';
 import { PoolMember, rangeOf } from './PoolMember.js';
 import type { NodeState, ServedRange } from './PoolMember.js';
 import { sporkOf, type SporkTable } from './sporks/sporkTable.js';
@@ -18,9 +18,9 @@ import { SporkVerifier } from './sporks/SporkVerifier.js';
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
 
-/** For a head below our last block, or a wanted height that none serves, a node is identified anew no more often than this. */
+/** Least time between two handshakes that a head below our last block, or an unserved height, causes. */
 const ASKED_EVERY_MS = 5_000;
-/** A node whose head has not moved for so long is asked anew: behind its name, another connection may lead to one that goes on. */
+/** A node whose head stood still this long is identified again: a new connection may reach another node by its name. */
 const HEAD_STILL_MS = 60_000;
 /**
  * How long a node that fails to name its spork is not asked for its first block: the spork is recorded with that block,
@@ -38,17 +38,17 @@ export interface AccessNetworkOptions extends Pick<
   RpcClientOptions,
   'maxMessageBytes' | 'ratePerSecond' | 'timeoutMs' | 'userAgent'
 > {
-  /** Historic nodes may be among them. None: the peers stand in for them. */
+  /** May include historic nodes. Empty: the peers replace them. */
   readonly accessNodes: readonly string[];
   /** The nodes asked for execution data. Default: the access nodes. */
   readonly executionDataNodes?: readonly string[];
-  /** Other indexers, which give collections; without access nodes everything. Default: none. */
+  /** Other indexers, which provide collections and, without access nodes, everything. Default: none. */
   readonly peers?: readonly string[] | undefined;
   /** Empty for a network without earlier sporks. */
   readonly sporks: SporkTable;
   /** The root of a spork that is not in the table. */
   readonly sporkRoot?: number | undefined;
-  /** Whether blocks are proven, and those of which chain. Default: they are taken on the nodes' word. */
+  /** Whether blocks are proven, and for which chain. Default: the nodes are trusted. */
   readonly proof?: { readonly mode: ProofMode; readonly chainId: string } | undefined;
 }
 
@@ -67,9 +67,9 @@ export interface AccessNetworkDependencies extends Pick<
 }
 
 /**
- * The nodes in the order of asking, which of them serve which heights, and the sporks of these. A node is offered only once
- * it has identified itself; a foreign one never. A historic node of the spork table is added when a height that no
- * configured node serves is first wanted; bounded by the table.
+ * The nodes in the order of asking, the heights that each serves, and their sporks. A node is offered only once it has
+ * identified itself; a foreign one never. A historic node of the spork table is added when a height that no configured
+ * node serves is first wanted; bounded by the table.
  */
 export class NodePool implements AccessNodes {
   /** Called with every node that is added from now on: it needs a handshake. */
@@ -77,7 +77,7 @@ export class NodePool implements AccessNodes {
   readonly verifier: SporkVerifier;
   /** `undefined`: blocks are not proven. */
   readonly proofs: BlockProofs | undefined;
-  /** Who gives the chain, for messages: of a mirror, its peers. */
+  /** What provides the chain, for messages: for a mirror, its peers. */
   readonly source: 'access node' | 'peer';
   /** Admits forwarded calls to the live nodes, and never to a foreign one. */
   readonly forwardingAdmission: ForwardingAdmission = {
@@ -86,7 +86,7 @@ export class NodePool implements AccessNodes {
       return (await member?.node.client.admit(call, signal)) ?? 'gone';
     },
   };
-  /** The same nodes for history: what it asks waits behind all others, and uses what those leave of rates and streams. */
+  /** The same nodes for history, whose calls wait behind all others and use the rates and streams that these leave. */
   readonly history: AccessNodes = {
     live: (method) => forHistory(this.live(method)),
     forHeight: (height, method) => forHistory(this.forHeight(height, method)),
@@ -94,7 +94,7 @@ export class NodePool implements AccessNodes {
     peers: () => forHistory(this.peers()),
     whyNoPeer: () => this.whyNoPeer(),
     succeeded: (node, method) => this.succeeded(node, method),
-    // That history gets no stream does not count against the streams of others.
+    // A stream refused to history does not count against the streams of the live range.
     report: (node, fault, detail, method) => {
       if (fault === 'lied' || !method.startsWith('Subscribe')) this.report(node, fault, detail, method);
     },
@@ -102,7 +102,7 @@ export class NodePool implements AccessNodes {
   readonly #options: AccessNetworkOptions;
   readonly dependencies: AccessNetworkDependencies;
   readonly #byName = new Map<string, PoolMember>();
-  /** Nothing was stored when this was looked at last. */
+  /** The store was empty when last checked. */
   #isNew: boolean;
   /** Roots of the followed sporks, ascending; without those of the table. */
   #sporkRoots: readonly number[] = [];
@@ -117,7 +117,7 @@ export class NodePool implements AccessNodes {
     this.#isNew = expectation().watermark === undefined;
     const tabled = sporks.flatMap(({ rootHeight, endHeightExclusive }) => [rootHeight, endHeightExclusive]);
     const known = [...tabled, sporkRoot ?? null].filter((root) => root !== null);
-    this.verifier = new SporkVerifier({ known, clock, expectation, members: () => this.#heard });
+    this.verifier = new SporkVerifier({ known, clock, expectation, members: () => this.#chainSources });
     if (proof !== undefined && proof.mode !== 'off')
       this.proofs = new BlockProofs({
         mode: proof.mode,
@@ -220,7 +220,7 @@ export class NodePool implements AccessNodes {
   /** Call it after every handshake: the node's spork may end the range of another node. */
   refreshRanges(): void {
     const roots = new Set<number>(this.verifier.known);
-    for (const member of this.#heard) {
+    for (const member of this.#chainSources) {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || !isUsable(member)) continue;
       if (this.verifier.verdict(root) === 'followed') roots.add(root);
@@ -274,7 +274,7 @@ export class NodePool implements AccessNodes {
     for (const member of this.#byName.values()) {
       const root = member.identity?.sporkRootHeight;
       if (root === undefined || root > height || root <= (rootHeight ?? -1)) continue;
-      if (isHeard(member) && isUsable(member) && this.verifier.verdict(root) === 'followed')
+      if (isChainSource(member) && isUsable(member) && this.verifier.verdict(root) === 'followed')
         rootHeight = root;
     }
     return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.verifier.agreedId(rootHeight) };
@@ -308,8 +308,8 @@ export class NodePool implements AccessNodes {
   }
 
   /** The members whose statements about the chain count. */
-  get #heard(): readonly PoolMember[] {
-    return this.members.filter(isHeard);
+  get #chainSources(): readonly PoolMember[] {
+    return this.members.filter(isChainSource);
   }
 
   /** Nodes that follow the head; if only historic ones are configured, those of the latest spork. */
@@ -347,7 +347,7 @@ export class NodePool implements AccessNodes {
         isUsable(member) &&
         covers(member.range, height) &&
         !this.#mayNameSpork(member, height) &&
-        // While nothing is stored, no block ties what is there after an outage to the spork that is recorded.
+        // While nothing is stored, no block ties the node that answers after an outage to the recorded spork.
         !(member.outage && isNew),
     );
     const named = serving.filter(({ origin }) => origin === 'configured');
@@ -355,12 +355,12 @@ export class NodePool implements AccessNodes {
     const nowMs = this.dependencies.clock.monotonic();
     const near = all.filter((member) => !isFarBehind(member, height, nowMs));
     const offered = near.length > 0 ? near : all;
-    // Nor does one tie to it who was asked for his spork, or the checkpoint, in vain: better those who have told.
-    const told = isNew ? offered.filter(({ identity }) => !identity?.isVague && !identity?.rootTrouble) : [];
-    return told.length > 0 ? told : offered;
+    // Nor a node that failed to report its spork, or the checkpoint: prefer those that did.
+    const sure = isNew ? offered.filter(({ identity }) => !identity?.isVague && !identity?.rootTrouble) : [];
+    return sure.length > 0 ? sure : offered;
   }
 
-  /** True until the first block is stored. As it tells nodes of two chains apart, they are asked then who they are. */
+  /** True until the first block is stored. It distinguishes nodes of two chains, so all are then identified again. */
   #isBeginning(): boolean {
     if (this.#isNew && this.dependencies.expectation().watermark !== undefined) {
       this.#isNew = false;
@@ -369,7 +369,7 @@ export class NodePool implements AccessNodes {
     return this.#isNew;
   }
 
-  /** True when the index has reached the first height of this node, and the node may yet name its spork. */
+  /** True when the index has reached the first height of this node, and the node may still name its spork. */
   #mayNameSpork({ beginning, identity, range }: PoolMember, height: number): boolean {
     if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
       return false;
@@ -381,7 +381,7 @@ export class NodePool implements AccessNodes {
     return sporkOf(this.#options.sporks, height)?.accessNodes.map(parseEndpoint) ?? [];
   }
 
-  /** Those that can be asked for the block of a height now, and those that may have it and have not answered at all yet. */
+  /** The nodes that can be asked for the block of a height now, and those that may have it but were never tried. */
   #servers(height: number): readonly string[] {
     const known = this.forHeight(height, 'GetBlockByHeight');
     const historic = new Set(this.#historicNodes(height).map(({ name }) => name));

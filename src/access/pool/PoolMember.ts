@@ -10,7 +10,7 @@ export class PoolMember {
   readonly origin: 'configured' | 'historic';
   /** Its roles: a source of blocks and collections, a source of execution data, an indexer that feeds us. */
   readonly roles: { access: boolean; executionData: boolean; peer: boolean };
-  /** The spork table names it for a height that was wanted, so it is asked for all of that, whatever it was named for. */
+  /** The spork table names it for a wanted height, so it is asked for everything there, whatever its roles. */
   isTabled = false;
   /** Set after its first handshake, whatever the result. */
   tried = false;
@@ -23,12 +23,12 @@ export class PoolMember {
   highestHead = -1;
   /** When its highest head rose, latest last; at most `RISES_KEPT`. */
   risesMs: readonly number[] = [];
-  /** Consecutive handshakes that it did not answer, and in which it left a question open. */
+  /** Consecutive handshakes that failed, and consecutive ones that left a question open. */
   failures = 0;
   opens = 0;
   /** Failures since its last successful handshake. */
   readonly troubles: NodeTroubles;
-  /** Its first height as it says, how many times in a row it said so, and since when (monotonic milliseconds). */
+  /** The first height that it reports, how many times in a row, and since when (monotonic milliseconds). */
   beginning:
     { readonly height: number | undefined; readonly count: number; readonly sinceMs: number } | undefined;
   /** The heights it serves, from its identity and the sporks known. */
@@ -37,7 +37,7 @@ export class PoolMember {
   refusedBelow = 0;
   /** A call could not reach it: it needs a handshake once it is back. */
   outage = false;
-  /** Why its handshake fails; `undefined` while it succeeds. Logged when it was set. */
+  /** Why its handshake fails; `undefined` while it succeeds. Logged when set. */
   trouble: string | undefined;
   /** Before its next handshake. */
   readonly pause: Pause;
@@ -80,25 +80,25 @@ export function noteHead(member: PoolMember, height: number, atMs: number): void
 }
 
 /** A head this far below a height is not just late; older than this it says nothing about the present. */
-const FAR_BEHIND = { heights: 20, heardWithinMs: 30_000 };
+const FAR_BEHIND = { heights: 20, reportedWithinMs: 30_000 };
 
 /** The node lags so far behind that it cannot have the height: it is being restored, or stands still. */
 export function isFarBehind({ head }: PoolMember, height: number, nowMs: number): boolean {
   if (head === undefined || height <= head.height + FAR_BEHIND.heights) return false;
-  return nowMs - head.atMs < FAR_BEHIND.heardWithinMs;
+  return nowMs - head.atMs < FAR_BEHIND.reportedWithinMs;
 }
 
 export function isUsable(member: PoolMember): boolean {
   return member.node.healthRecord.identity === 'usable';
 }
 
-/** What it is, for messages. */
+/** The kind of node, for messages. */
 export function nameOf({ roles }: PoolMember): string {
   return roles.peer ? 'peer' : 'access node';
 }
 
-/** False for a node that is only a peer: what it says about the chain, its sporks and its head does not count. */
-export function isHeard({ roles }: PoolMember): boolean {
+/** False for a node that is only a peer: what it reports of the chain, its sporks and its head does not count. */
+export function isChainSource({ roles }: PoolMember): boolean {
   return roles.access || roles.executionData;
 }
 
@@ -141,7 +141,7 @@ export function nodeState(member: PoolMember) {
     sinceSeconds: record?.sinceSeconds ?? null,
     endsInSeconds: record?.endsInSeconds ?? null,
     /** `peer`: an indexer that feeds us, and nothing else. */
-    origin: isHeard(member) ? origin : ('peer' as const),
+    origin: isChainSource(member) ? origin : ('peer' as const),
     version: identity === undefined || identity.semver === '' ? null : identity.semver,
     lowestHeight: range.lowest ?? null,
     latencySeconds: averageLatencyMs === undefined ? null : averageLatencyMs / 1_000,

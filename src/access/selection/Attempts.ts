@@ -10,7 +10,7 @@ const BEST_FIRST: readonly NodeHealth[] = ['healthy', 'failing', 'set_aside', 'u
 export type Choice = { readonly node: AccessNode } | { readonly node: undefined; readonly retryInMs: number };
 
 /**
- * The attempts at one question, which is repeated until it is answered: whom to ask next, and after which pause.
+ * The attempts at one question, which is repeated until it is answered: which node to ask next, and after which pause.
  *
  * The nodes of the best available health are asked in turn, best first; if they are only busy, the question waits for
  * them, rather than going to one that is failing or penalized. Those get one attempt in three, so that data can be found
@@ -19,7 +19,7 @@ export type Choice = { readonly node: AccessNode } | { readonly node: undefined;
 export class Attempts {
   /** Attempts that failed since the last success. */
   failures = 0;
-  /** Who was asked in vain since all of the best were. */
+  /** The nodes that were asked without success since all of the best had been. */
   #asked: Set<string> | undefined;
   #last: string | undefined;
 

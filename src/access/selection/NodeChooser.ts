@@ -38,13 +38,13 @@ interface Parts {
 }
 
 /**
- * For something that is read without end: chooses the next node, and which of two equivalent calls to use there, says how
- * long to pause between attempts, and keeps the one record of what went wrong since something came. Of nodes of the same
- * health it prefers those that stream; the order is otherwise that of `Attempts`. After two failed streams in a row, at any
- * nodes, single calls are used for a while; when a single call fails then, streams are tried again.
+ * For data that is read endlessly: chooses the next node, and which of two equivalent calls to use there, sets the pause
+ * between attempts, and keeps the one record of what went wrong since data last arrived. Of nodes of the same health it
+ * prefers those that stream; the order is otherwise that of `Attempts`. After two failed streams in a row, at any nodes,
+ * single calls are used for a while; when a single call fails then, streams are tried again.
  */
 export class NodeChooser {
-  /** What went wrong since its user last cleared it, because something came. */
+  /** What went wrong since the caller last cleared it, because data arrived. */
   readonly troubles: NodeTroubles;
   readonly #parts: Parts;
   readonly #attempts = new Attempts();
@@ -56,7 +56,7 @@ export class NodeChooser {
   #candidates = 1;
   /** Consecutive times that nothing arrived in time. */
   #silences = 0;
-  /** The last one since one worked, for the log. */
+  /** The last failed stream since one worked, for the log. */
   #failedStream: object | undefined;
   readonly #edge: EdgeLog;
 
@@ -135,7 +135,7 @@ export class NodeChooser {
     else this.blame(way, troubleOf(error.kind), fault, error.message);
   }
 
-  /** Nothing came, or too little: names this as what holds up the question, and counts it against the call like `erred`. */
+  /** Nothing arrived, or too little: records this as the cause of the delay, and counts it like `erred`. */
   blame(way: Way, kind: TroubleKind, fault: NodeFault | undefined, said: string): void {
     this.troubles.note(way.node.name, way.method, kind, said);
     if (fault === 'stale') this.#silences += 1;
@@ -164,7 +164,7 @@ export class NodeChooser {
   }
 
   /** Something new arrived: nodes that failed before may be asked again. */
-  cameBy(): void {
+  progressed(): void {
     this.answered();
     this.#attempts.succeeded();
   }

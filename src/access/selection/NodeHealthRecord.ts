@@ -42,7 +42,7 @@ export class CallHealth {
     return now < this.#failingUntilMs ? 'failing' : 'healthy';
   }
 
-  /** Why it is not healthy; `undefined` while it is. It ends, and the call is healthy again, unless it fails meanwhile. */
+  /** Why it is not healthy; `undefined` while it is. The record expires unless the call fails again before. */
   get record() {
     const { state } = this;
     if (state === 'healthy' || this.#row === undefined) return undefined;
@@ -133,7 +133,7 @@ export class NodeHealthRecord {
     return call !== undefined && RANKS[call] > RANKS[whole] ? call : whole;
   }
 
-  /** The call is penalized, and the other one did not fail since. While both fail they alternate. */
+  /** The call is penalized, and the other one has not failed since. While both fail they alternate. */
   isBetterAskedBy(other: AccessMethod, method: AccessMethod): boolean {
     const call = this.#calls.get(method);
     return call?.state === 'set_aside' && (this.#calls.get(other)?.failedAtMs ?? -Infinity) < call.failedAtMs;

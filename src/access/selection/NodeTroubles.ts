@@ -6,7 +6,7 @@ import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../UpstreamErr
 export type TroubleKind =
   /** The node cannot be reached, or does not answer. */
   | 'unreachable'
-  /** The node says that it does not have the data: it may be too early, or others may have it. */
+  /** The node answers that it does not have the data: it may be too early, or other nodes may have it. */
   | 'denied'
   /** The node answers with an error. */
   | 'refused'
@@ -30,7 +30,7 @@ export interface NodeTrouble {
   readonly sinceMs: number;
 }
 
-/** After this many silences in a row, whichever call, a node is silent, whatever another call said some time before. */
+/** After this many unanswered calls in a row, of any kind, a node is silent, whatever it answered some time before. */
 const SILENCES_IN_A_ROW = 2;
 /** Longer than the pauses between two tries of one call, so that the cause stays while two calls take turns. */
 const SAID_BEFORE_MS = 15_000;
@@ -46,7 +46,7 @@ export function worse<T extends Failure>(one: T, other: T): T {
   return (by || other.atMs - one.atMs) < 0 ? one : other;
 }
 
-/** How a node failed to give one thing, by call: the latest of each. */
+/** How a node failed to deliver one item: the latest failure of each call. */
 export class Failures {
   count = 0;
   sinceMs = Infinity;
@@ -54,7 +54,7 @@ export class Failures {
   #silences = 0;
   readonly #last = new Map<AccessMethod, Failure>();
 
-  /** `isAll`: whatever another call failed by before is over. */
+  /** `isAll`: the earlier failures of other calls no longer count. */
   note(failure: Failure, isAll = false): void {
     const { atMs, kind, method } = failure;
     if (isAll) this.#last.clear();
@@ -88,7 +88,7 @@ export class NodeTroubles {
     this.#clock = dependencies.clock;
   }
 
-  /** `isAll`: all that was asked for failed by this alone. */
+  /** `isAll`: the earlier failures of other calls no longer count. */
   failed(error: UpstreamError, isAll = false): void {
     this.note(error.node, error.method, troubleOf(error.kind), error.message, isAll);
   }

@@ -13,7 +13,7 @@ import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../UpstreamErr
 
 /** Limit of each call, and of the wait for a stream's first message. */
 const LIMIT_MS = 4_000;
-/** Blocks from the head down that are searched for one with a collection. */
+/** Blocks searched, from the head down, for one with a collection. */
 const BLOCKS_LOOKED_AT = 8;
 
 /** The result of one call. */
@@ -32,11 +32,11 @@ export type NodeSurvey = Readonly<Awaited<ReturnType<typeof surveyNode>>>;
 interface Options extends Pick<RpcClientOptions, 'endpoint' | 'maxMessageBytes'> {
   readonly expectation: Expectation;
   readonly asksExecutionData: boolean;
-  /** Blocks in full form, as they are proven from. */
+  /** Whether to request blocks in full form, which proofs need. */
   readonly asksFullBlocks: boolean;
   /**
-   * Present for another indexer, which is asked for its blocks from this height on. `mirrored`: instead of nodes, so for
-   * everything that these are asked for, and for blocks with their proofs.
+   * Present for another indexer, whose blocks are requested from this height on. `mirrored`: it replaces the nodes, so
+   * it is asked for everything that they would be, and for blocks with their proofs.
    */
   readonly peer?: { readonly fromHeight: number } | 'mirrored';
   readonly credentials: CallCredentials;
@@ -68,7 +68,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
   );
   const calls: CallSurvey[] = [];
   const { signal } = new AbortController();
-  /** `quiet`: what to say of an answer that is none. */
+  /** `quiet`: the message for an answer without content. */
   const ask = async <T>(
     method: AccessMethod,
     answer: () => Promise<T>,
@@ -156,7 +156,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
       calls,
       /** How it differs from what is expected, in words that follow its name. */
       foreign: foreign && wordsOf(foreign, expectation),
-      /** The time of the call for the head, by our clock: its middle. */
+      /** When the head was requested, by our clock: the middle of the call. */
       headAskedAtMs: head && headAskedAtMs,
       sealedHeight: sealed?.height,
       /** The median of the calls' times; `undefined` when none was served. */
@@ -167,7 +167,7 @@ export async function surveyNode(options: Options, dependencies: { readonly cloc
   }
 }
 
-/** A node that does not know the call is asked by the one before it. */
+/** Falls back to the deprecated call where the node does not support the current one. */
 async function* executionDataOf(
   node: AccessNode,
   height: number,

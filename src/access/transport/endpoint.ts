@@ -16,7 +16,7 @@ export interface Endpoint {
 
 const FORM = 'Write grpc://host:port, grpcs://host:port or host:port.';
 const MORE_THAN_PLACE =
-  'it may hold nothing but a host and a port (a token belongs into the file of access.metadataFile)';
+  'it may hold nothing but a host and a port (a token belongs in the file of access.metadataFile)';
 const HOST_NAME = /^[a-z0-9_]([a-z0-9_.-]*[a-z0-9_.])?$/;
 
 /**

@@ -12,13 +12,13 @@ const SERVICES: Readonly<Partial<Record<AccessMethod, string>>> = {
   SubscribeIndexedBlocks: INDEX,
 };
 
-/** What an indexer has for two of them: a block with what proves it, as it keeps nothing that would make it a full one. */
+/** An indexer's counterparts: a block with its proof, as it does not keep enough for a full block. */
 export const PROVABLE: Readonly<Partial<Record<AccessMethod, string>>> = {
   GetBlockByHeight: 'GetProvableBlock',
   SubscribeBlocksFromStartHeight: 'SubscribeProvableBlocks',
 };
 
-/** The path of a method: of an indexer that gives blocks with their proofs (`isProvable`), or of a node. */
+/** The path of a method at a node, or at an indexer that gives blocks with their proofs (`isProvable`). */
 export function pathOf(method: AccessMethod, isProvable = false): string {
   const provable = isProvable ? PROVABLE[method] : undefined;
   return provable === undefined ? `/${SERVICES[method] ?? ACCESS}/${method}` : `/${INDEX}/${provable}`;

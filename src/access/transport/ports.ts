@@ -3,7 +3,7 @@ import type { Metrics } from '../../observability/index.js';
 /** Names, in lower case, and values, both as text. */
 export type NodeMetadata = Readonly<Record<string, string>>;
 
-/** What one node wants with every call. */
+/** What one node requires with every call. */
 export interface CallCredentials {
   /** Read for each call. Sent to this node alone; its values are never shown. */
   readonly metadata: () => NodeMetadata;
@@ -28,7 +28,7 @@ export interface NodeEvents {
   onHead?(height: number): void;
   /** A call could not reach the node, or its connection broke. */
   onOutage?(): void;
-  /** Calls kept timing out and now use a new connection. Reported once until something is answered again. */
+  /** Calls kept timing out and now use a new connection. Reported once until a call is answered again. */
   onReconnect?(): void;
 }
 
@@ -48,11 +48,11 @@ export interface Admission {
 }
 
 export type NotAdmitted =
-  /** Too many wait, or streams are scarce. */
+  /** Too many calls wait, or streams are scarce. */
   | 'busy'
   /** The node may not be called now. */
   | 'gone'
-  /** Whoever admits calls did not answer in time. */
+  /** The admission did not answer in time. */
   | 'silent';
 
 /**

@@ -30,17 +30,17 @@ const POLLABLE: ReadonlySet<AccessMethod> = new Set<StreamMethod>([
 const ANSWERS_PER_LOSS = 8;
 /** The most answers that a method owes, however many of its calls were lost at once. */
 const MAX_OWED_ANSWERS = 512;
-/** How often a call is sent again at once that the node has not seen, as its connection was about to end. */
+/** How often to resend, at once, a call that the node never saw because its connection was ending. */
 const MAX_SENT_AGAIN = 2;
-/** Calls that have a connection of their own at once; others share one, however many are made. */
+/** Most calls at once with a connection of their own; the others share one. */
 const MAX_CALLS_APART = 16;
-/** A node that gave an answer within this time is reached: a proxy that refuses others limits its callers. */
+/** A node that answered within this time is reachable: a proxy that refuses calls now is limiting its callers. */
 const REACHED_MS = 2_000;
-/** A node that turns us away twice within this time, and gives something between, takes no connection more. */
+/** A node that refuses two connections within this time, and answers in between, accepts no more connections. */
 const TURNED_AWAY_MS = 15_000;
 /** Callers that may wait for one method at one node. */
 const MAX_WAITING_CALLS = 1_024;
-/** Forwarded calls that may wait for one method, of those that we do not call, at one node. */
+/** Forwarded calls that may wait at one node for a method that we do not call ourselves. */
 const MAX_WAITING_FORWARDED_CALLS = 256;
 /** A method that a node does not support is not tried again for this long: the node may be upgraded meanwhile. */
 const UNSUPPORTED_MS = 300_000;
@@ -66,7 +66,7 @@ export interface RpcClientDependencies {
   readonly clock: Clock;
   /** Processes that share `ratePerSecond` now, this one included. Default: it alone. */
   readonly sharers?: (() => number) | undefined;
-  /** The node is an indexer, which is asked for its blocks with their proofs. Default: it is a node. */
+  /** The node is an indexer, which is asked for its blocks with their proofs. Default: an access node. */
   readonly isProvable?: boolean | undefined;
   readonly healthRecord: NodeHealthRecord;
   readonly metrics: AccessMetrics;
@@ -77,7 +77,7 @@ export interface RpcClientDependencies {
   readonly openChannel?: OpenChannel | undefined;
 }
 
-/** Reads an answer. Expected errors: `WireError`, and those of a block that is not taken. */
+/** Decodes an answer. Expected errors: `WireError`; `RefusedBlockError`. */
 export type Decode<T> = (message: Buffer) => T;
 
 export interface StreamQuestion<T> {
@@ -93,13 +93,13 @@ export type RpcClient = ReturnType<typeof rpcClient>;
  * the node's health record. When the node grants few streams, dispensable ones end to make way.
  *
  * It has one connection for all unary calls, one for each stream, and one for each call of a method whose calls keep
- * losing their connection. A connection on which nothing is answered any more is replaced.
+ * losing their connection. A connection that no longer gets answers is replaced.
  */
 export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDependencies) {
   const { clock, credentials, events, healthRecord, isProvable, metrics } = dependencies;
   const { endpoint } = options;
   const { name } = endpoint;
-  /** The open streams by rank, each as what ends it: where a node grants few, those of a lower rank make way. */
+  /** By rank, the functions that end the open streams: where a node grants few, those of a lower rank make way. */
   const streams = {
     live: new Set<() => void>(),
     spare: new Set<() => void>(),
@@ -118,14 +118,14 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   };
   let shared = open();
   /**
-   * Answers that a method owes since its calls lost their connection. A proxy may break it over one of them, or after a few
-   * kilobytes: so each has a connection of its own while more is owed than for one loss.
+   * Answers that a method owes since its calls lost their connection. A proxy may break it over one of them, or after a
+   * few kilobytes: so each call has its own connection while more is owed than one loss adds.
    */
   const owed = new Map<UnaryMethod, number>();
   let apart = 0;
-  /** When the node last gave what was asked for: of a refusal, only its text may tell whose it is. */
+  /** When the node last gave what was requested: a refusal may come from a proxy, and at best its text shows that. */
   let gaveAtMs = -Infinity;
-  /** When a call or stream found no connection last. */
+  /** When a call or stream last failed to connect. */
   let turnedAwayAtMs = -Infinity;
   /** Also of methods that we do not call ourselves. Bounded: the forwarded methods are a fixed list. */
   const limiters = new Map<string, MethodLimiter>();
@@ -166,7 +166,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     return upstreamError(callStatus, { node: name, method }, causes);
   };
 
-  /** The error for the caller, which is counted: what cannot be decoded or taken becomes typed; what is unknown stays as it is. */
+  /** Counts and types the error for the caller: undecodable and rejected answers become `UpstreamError`, bugs stay. */
   const failureOf = (error: unknown, method: AccessMethod): Error => {
     let failure = asError(error);
     if (failure instanceof WireError)
@@ -181,7 +181,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     metrics.upstreamErrors.inc({ endpoint: name, method, kind });
     if (kind === 'unimplemented') {
       const other = EQUIVALENTS[method];
-      // It was asked although it was unknown, since its equivalent was as well: by now the node may know that one.
+      // It was called although unsupported, as its equivalent was too: the node may support that one by now.
       if (other !== undefined && !knows(method)) unsupportedUntilMs.delete(other);
       unsupportedUntilMs.set(method, clock.monotonic() + UNSUPPORTED_MS);
     }
@@ -196,13 +196,13 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
   const answered = (method: UnaryMethod, channel: Channel): void => {
     owed.set(method, Math.max(0, (owed.get(method) ?? 0) - 1));
     if (channel !== shared) return;
-    turns.heard();
+    turns.answered();
     reconnects = 0;
   };
 
   /**
-   * The node takes no connection more (many allow a caller a few), while it gives something on those that stand. Not the first
-   * time: it may just be back.
+   * The node accepts no more connections (many allow each caller a few), but answers on the open ones. Not at the first
+   * refusal: it may just be back.
    */
   const isFull = ({ details }: CallStatus): boolean => {
     if (!UNCONNECTED.test(details)) return false;
@@ -211,13 +211,13 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
     return nowMs - before < TURNED_AWAY_MS && gaveAtMs > before;
   };
 
-  /** Where no connection comes about, or the node says that it is not available, connections would only cost it more. */
+  /** Only a broken connection counts: where none was made, or the node is unavailable, more of them would burden it. */
   const lost = (method: UnaryMethod, said: string): void => {
     const owes = CUT.test(said) && !isClosed ? (owed.get(method) ?? 0) + ANSWERS_PER_LOSS : 0;
     owed.set(method, Math.min(owes, MAX_OWED_ANSWERS));
   };
 
-  /** Those under way stay where they are. */
+  /** Calls under way stay on the old connection. */
   const replaceShared = (): void => {
     shared.close();
     shared = open();
@@ -266,7 +266,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
       if (streamRank === 'history' && isScarce(streamRank))
         throw errorOf('rate_limited', method, 'the node grants few streams, and history makes way');
       metrics.upstreamRequests.inc({ endpoint: name, method });
-      // On a connection of its own. Otherwise a node or proxy that breaks the connection because of one call would break every
+      // On its own connection. Otherwise a node or proxy that breaks the connection because of one call would break every
       // stream, and a stream that we do not read would use up the window of all. No further calls use it: it closes with this one.
       const channel = isClosed ? shared : open();
       const opened = channel.stream(pathOf(method, isProvable), request, {
@@ -400,7 +400,7 @@ export function rpcClient(options: RpcClientOptions, dependencies: RpcClientDepe
         }
         // Any other error was sent by the node itself, so its channel works.
         if (failure.kind === 'deadline') {
-          // One on a connection of its own says nothing about the shared one.
+          // A call on its own connection says nothing about the shared one.
           if (!isClosed && channel === shared) turns.unanswered(startedMs, 0);
         } else if (failure.kind === 'unavailable') lost(method, failure.message);
         else answered(method, channel);

@@ -39,29 +39,29 @@ const NOT_YET = /please retry for collection/i;
 /** A compressed message that cannot be decompressed is malformed. */
 const UNPACKABLE = /failed to decompress|unsupported compression/i;
 
-/** The text of grpc-js for a connection or call that is ended with INADEQUATE_SECURITY, which no credentials mend. */
+/** The text of grpc-js for a connection or call that is ended with INADEQUATE_SECURITY, which no credentials fix. */
 const INSECURE = /protocol not secure enough/i;
 
-/** The texts of grpc-js for a call that was sent and whose connection was lost, in a message of ours; for one that had none it has others. */
+/** The texts of grpc-js, in our messages, for a sent call whose connection was lost; for unsent calls it has others. */
 export const CUT = /: UNAVAILABLE: (?:Connection dropped|(?:read|write) E[A-Z]+)/;
 
-/** Its text for a call that found no connection, as that was refused or broke at once: it was not sent. */
+/** Its text for a call that was not sent, as the connection was refused or broke at once. */
 export const UNCONNECTED = /^No connection established/;
 
-/** Its text for a call that was refused before anything was done with it: proxies end a connection after so many. */
+/** Its text for a call that was refused unprocessed: proxies end a connection after so many calls. */
 export const UNSEEN = /^Stream refused by server$/;
 
-/** What grpc-js appends to a failed connection when it has nothing to say, of a proxy or about name resolution. */
+/** What grpc-js appends about a failed connection when it has no details, of a proxy or the name resolution. */
 const EMPTY_NOTE = /(?:\s*Last error: undefined\.)?\s*Resolution note:\s*$/;
 
 /** The text of grpc-js for a response that is not gRPC but plain HTTP. */
 const HTTP_STATUS = /^Received HTTP status code (\d{3})$/;
-/** The length of a message, of which grpc-js took the first five bytes of something else. */
+/** The length of a message, which grpc-js may have read from the first five bytes of something else. */
 const CLAIMED_BYTES = /message larger than max \((\d+) vs/;
 
 /**
- * What to do about a failed call, if its text reveals the cause; `NODE` is its name. Of a certificate, with
- * NODE_TLS_REJECT_UNAUTHORIZED=0, only the code is told.
+ * What to do about a failed call, if its text reveals the cause; `NODE` is its name. For a certificate, with
+ * NODE_TLS_REJECT_UNAUTHORIZED=0, the text is only the code.
  */
 const ADVICE: readonly (readonly [sign: RegExp, advice: string])[] = [
   [/wrong version number|packet length too long/i, 'it speaks no TLS: write grpc://NODE'],
@@ -111,12 +111,12 @@ const ADVICE: readonly (readonly [sign: RegExp, advice: string])[] = [
 
 /** What to do about a call that something other than a node answered: a proxy, a balancer, a web server. */
 function adviceOnHttp(code: number, isReached: boolean): string {
-  const who = `what answered is not the node but a web server or proxy (HTTP ${code})`;
-  if (code === 503 && isReached) return `${who}: it limits its callers`;
-  if (code === 502 || code === 503) return `${who}: it reaches no node behind it`;
-  if (code === 504) return `${who}: the node behind it is too slow for it`;
-  if (code === 401 || code === 403 || code === 407 || code === 429) return who;
-  return `${who}: check address and port`;
+  const what = `what answered is not the node but a web server or proxy (HTTP ${code})`;
+  if (code === 503 && isReached) return `${what}: it limits its callers`;
+  if (code === 502 || code === 503) return `${what}: it reaches no node behind it`;
+  if (code === 504) return `${what}: the node behind it is too slow for it`;
+  if (code === 401 || code === 403 || code === 407 || code === 429) return what;
+  return `${what}: check address and port`;
 }
 
 function adviceOn(details: string, node: string, isReached: boolean): string | undefined {
@@ -127,7 +127,7 @@ function adviceOn(details: string, node: string, isReached: boolean): string | u
   return ADVICE.find(([sign]) => sign.test(details))?.[1].replace('NODE', () => node);
 }
 
-/** True for a length whose four bytes are printable, or end a line: nobody sends a message of half a gigabyte. */
+/** True for a length whose four bytes are printable, or end a line: no message has half a gigabyte. */
 function isText(length: number): boolean {
   return [24, 16, 8, 0].every((bits) => {
     const byte = Math.floor(length / 2 ** bits) % 256;
@@ -150,7 +150,7 @@ export function kindOfStatus({ code, details }: CallStatus, isReached = false): 
     case status.RESOURCE_EXHAUSTED:
       return TOO_LARGE.test(details) ? 'too_large' : 'rate_limited';
     case status.UNIMPLEMENTED:
-      // Proxies answer 404 for as long as nothing is behind them; that says nothing of the node's calls.
+      // Proxies answer 404 while nothing is behind them; that says nothing about the node's calls.
       return HTTP_STATUS.test(details) ? 'internal' : 'unimplemented';
     case status.FAILED_PRECONDITION:
       return namedRoot(details)?.of === 'stream' ? 'below_root' : 'failed_precondition';
@@ -159,7 +159,7 @@ export function kindOfStatus({ code, details }: CallStatus, isReached = false): 
     // CANCELLED comes from the node (it shuts down): our own cancellation never arrives this way.
     case status.CANCELLED:
     case status.UNAVAILABLE: {
-      // Proxies limit rates by HTTP's own status; nginx by 503, unless told otherwise, as it says that it reaches nobody.
+      // Proxies limit rates by HTTP's own status; nginx, by default, by 503, which also means that it reaches no node.
       const http = HTTP_STATUS.exec(details)?.[1];
       return http === '429' || (http === '503' && isReached) ? 'rate_limited' : 'unavailable';
     }

@@ -210,7 +210,7 @@ export function restForwarding(
       });
       opened.once('response', (from) => {
         hasResponse = true;
-        turns.heard();
+        turns.answered();
         moved();
         const { statusCode = 502 } = from;
         if (statusCode < 200) endOdd();

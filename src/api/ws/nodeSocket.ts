@@ -36,7 +36,7 @@ export function openNodeSocket(
   socket.on('message', (data) => Buffer.isBuffer(data) && onText(withoutValues(data.toString(), sent)));
   // `close` always follows.
   socket.on('error', () => undefined);
-  const opened = once(socket, 'open').then(turns.heard, (error: unknown) => {
+  const opened = once(socket, 'open').then(turns.answered, (error: unknown) => {
     turns.unanswered(startedMs);
     // An error of `ws` itself has no code, and names no address.
     const why = error instanceof Error ? failureOf(error) : '';

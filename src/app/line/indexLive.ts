@@ -29,9 +29,9 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     if (store.meta() !== undefined) return;
     // One node's answer does not say where the others begin.
     await network.whenAllAsked(lost);
-    if (config.startHeight === 'root') await network.whenTold('root', lost);
+    if (config.startHeight === 'root') await network.whenSporkKnown('root', lost);
     const first = await firstHeightOf(config, { network, listener }, lost);
-    await network.whenTold(first, lost);
+    await network.whenSporkKnown(first, lost);
     const spork = network.sporkAt(first);
     const createdBy = `flow-collection-indexer ${programVersion}`;
     const meta = { schemaVersion: SCHEMA_VERSION, chainId, firstHeight: first, createdBy };

@@ -4,7 +4,7 @@ import type { Source } from '../ports.js';
 
 export type StreamSources = Pick<AccessNodes, 'forExecutionData' | 'peers' | 'whyNoPeer'>;
 
-/** The words for a stream in messages: its name, who gives it, what it delivers, and which heights are due. */
+/** The words for a stream in messages: its name, its kind of source, what it delivers, and which heights are due. */
 export interface StreamWords {
   readonly stream: string;
   readonly source: string;
@@ -73,7 +73,7 @@ export const PEER: BodyStream = {
   open: (node, height, options) => node.subscribeIndexedBlocks(height, options),
 };
 
-/** The call to use with a node: the fallback while the node does not support the other one, or that is penalized. */
+/** The call to use with a node: the fallback while the node does not support the other call, or it is penalized. */
 export function methodOf({ method, fallback }: BodyStream, node: AccessNode): AccessMethod {
   return fallback !== undefined && !node.supports(method) && node.supports(fallback) ? fallback : method;
 }

@@ -47,7 +47,7 @@ const DEFAULTS = { stream: EXECUTION_DATA, probeMs: 60_000, freshMs: 1_000 } as 
 const SHORT_PAUSES = 2;
 /** Shortest pause that a new head can end. */
 const WAKE_AFTER_MS = 1_000;
-/** While no node serves the height or offers execution data: when the pool is checked again. At a start, nodes come one by one. */
+/** Pauses between checks of the pool while no node can be asked for the stream. At a start, nodes come one by one. */
 const NO_NODE_RETRY = { minMs: 25, maxMs: 1_000 };
 
 /** Longest pause after a node refused a stream for lack of capacity: other clients would take the next free one. */
@@ -315,7 +315,7 @@ export class ExecutionDataIndexer {
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
     const state = this.state;
     const fields = { node: node.name, height: state.next };
-    state.came(node, receivedAtMs);
+    state.arrived(node, receivedAtMs);
     this.#isRefused = false;
     if (isVerified) {
       this.#attempts.succeeded();
@@ -345,12 +345,12 @@ export class ExecutionDataIndexer {
     metrics.streamReopens.inc({ stream: stream.label, reason: end.reason });
     const isWithheld = this.state.ended(node, method, end) >= FRUITLESS_STREAMS;
     const isLie = end.contradicts !== undefined && window.isCertain(next, end.contradicts);
-    // Some endings are no faults by themselves (a refused start near the tip, data that does not match, no free stream). They are
-    // faults of the call when it keeps withholding a height that is due, so that the other call is tried.
+    // Some endings alone are no faults (a refused start near the tip, data that does not match, no free stream). They are
+    // faults of the call once it keeps withholding a height that is due, so that the other call is tried.
     const fault = isLie ? 'lied' : (end.fault ?? (isWithheld ? 'failing' : undefined));
     this.#reporter.report(node, method, { ...end, fault }, next, { reason: end.reason });
     if (this.state.lacksUntilMs(node) > clock.monotonic()) return 0;
-    // Told once, until a message arrives or a stream ends for another reason.
+    // Logged once, until a message arrives or a stream ends for another reason.
     const isRefused = end.reason === 'rate_limited' || end.reason === 'unauthenticated';
     if (isRefused && !this.#isRefused)
       logger.warn({ node: node.name, error: end.said }, `${words.source} refused the ${words.stream}`);

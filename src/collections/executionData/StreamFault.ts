@@ -3,7 +3,7 @@ import { InvalidCollectionError } from '../../flow/index.js';
 import { faultIn, type Fault } from '../faultReporter.js';
 
 /**
- * Why we give up a stream: what counts against the node, and how the next height is missing (`undefined`: we left the
+ * Why we give up a stream: what counts against the node, and why the next height is missing (`undefined`: we left the
  * stream, and the data is available).
  */
 const REASONS = {
@@ -40,7 +40,7 @@ export class StreamFault extends Error {
 export interface StreamEnd extends Pick<Fault, 'text' | 'refused' | 'fault' | 'method'> {
   /** The reason label of `stream_reopens_total`. */
   readonly reason: Fault['reason'] | StreamFaultReason;
-  /** The stream contradicts the block's guarantees, or has another block: either side may be false. See `Window.isCertain`. */
+  /** The stream contradicts the block, or its guarantees: either side may be wrong. See `Window.isCertain`. */
   readonly contradicts?: 'guarantees' | 'block';
   /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
   readonly kind: TroubleKind | undefined;

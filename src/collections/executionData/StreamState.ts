@@ -15,9 +15,9 @@ const PRUNED_MS = 600_000;
 const HEAD_STILL_MS = 10_000;
 /** A new stream that delivers nothing is abandoned sooner than one that has delivered. */
 const OPENING_SILENCE_MS = 4_000;
-/** The time that a message took counts by so much less with each that comes. */
+/** By this factor the time that a message took counts less with each next message. */
 const TOOK_FADES = 0.9;
-/** The longest silence that is borne: over a slow line, one large message takes as long. Nodes cut who takes nothing for half that time. */
+/** Longest tolerated silence: a large message on a slow line takes that long. Nodes drop readers idle for half of it. */
 const MAX_SILENCE_MS = 60_000;
 /** Checks per silence: a fault goes unnoticed for at most a quarter of the silence. */
 const LOOKS_PER_SILENCE = 4;
@@ -31,7 +31,7 @@ export type ExecutionDataState =
   | 'streaming'
   /** Paused by us: it is ahead of the window or of the blocks handed out, or the byte budget is used up. */
   | 'waiting_window'
-  /** Nobody offers the stream, or not for the next height. */
+  /** No source offers the stream, or not for the next height. */
   | 'unavailable';
 
 /** A node that does not offer the stream, or not for heights that low. */
@@ -51,9 +51,9 @@ type Parts = Pick<
   Pick<ExecutionDataIndexerDependencies, 'window' | 'dueHeight' | 'clock'>;
 
 /**
- * The state of a stream: where it is, at which node, since when; whether it delivers what is due, not merely whether it is
- * open; what it will deliver by its last sign of life and its pace; and why the next height is missing: which nodes do not
- * have or offer it, and what the others answered. Bounded by the number of nodes.
+ * The state of a stream: where it is, at which node, since when; whether it delivers what is due, not merely whether it
+ * is open; what to expect from it, by its last sign of life and its pace; and why the next height is missing: which nodes
+ * do not have or offer it, and what the other nodes answered. Bounded by the number of nodes.
  *
  * Heights up to the sealed or finalized head are due. A quiet chain is not a fault, nor is a stream that we do not read.
  * (A stream slower than block production looks alive: subsquid/squid-sdk PR 549.)
@@ -68,21 +68,21 @@ export class StreamState implements ExecutionDataForecast {
   readonly #parts: Parts;
   readonly #words: StreamWords;
   #lastMessage: { readonly height: number; readonly atMs: number } | undefined;
-  /** Since when the next message has been read for; `undefined` while we do not read. */
+  /** Since when a read of the next message has been pending; `undefined` while we do not read. */
   #pullingSinceMs: number | undefined;
-  /** Since when it has been read for and due. */
+  /** Since when that read has been pending for a due message. */
   #dueSinceMs: number | undefined;
-  /** Nothing has come of the stream that is open: whether something was due when it was opened. Then `false`. */
+  /** While the open stream has delivered nothing: whether a height was due when it was opened. Then `false`. */
   #isOpening: boolean | undefined;
   #pace = streamPace();
-  /** The silence after which a new stream is abandoned: longer where messages take long, or one did not come in that time. */
+  /** The silence after which a new stream is abandoned: longer where messages take long, or one was later than that. */
   #silenceMs = 0;
-  /** The longest that a message was due before it came; what was long ago counts for less. */
+  /** The longest that a message was due before it arrived; older ones count less. */
   #tookMs = 0;
   #aliveAtMs: number | undefined;
   /** Milliseconds per height while data was due. */
   readonly #heightMs = new RunningAverage({ weight: 1 / 16 });
-  /** How streams ended at the height `#failedAt`. */
+  /** How streams failed at the height `#failedAt`. */
   readonly #failures: NodeTroubles;
   #failedAt: number | undefined;
   readonly #lacks = new Map<string, Lack>();
@@ -103,7 +103,7 @@ export class StreamState implements ExecutionDataForecast {
   }
 
   /** The next height arrived from this node, and was handed in. */
-  came(node: AccessNode, atMs: number): void {
+  arrived(node: AccessNode, atMs: number): void {
     const { clock } = this.#parts;
     const since = this.#pullingSinceMs;
     // The first message takes as long as the stream to open, which says nothing of its pace.
@@ -126,7 +126,7 @@ export class StreamState implements ExecutionDataForecast {
     this.#aliveAtMs = this.#parts.clock.monotonic();
   }
 
-  /** A stream is opened. Returns for how many milliseconds to read before it is looked at. */
+  /** A stream is opened. Returns how many milliseconds a read may take before the stream is checked. */
   opened(): number {
     this.#isOpening = undefined;
     this.#pace = streamPace();
@@ -137,7 +137,7 @@ export class StreamState implements ExecutionDataForecast {
     this.#pullingSinceMs = this.#dueSinceMs = this.#aliveAtMs = undefined;
   }
 
-  /** The next message is read for. */
+  /** A read of the next message begins. */
   pulling(): void {
     const isDue = this.#isDue();
     this.#pullingSinceMs = this.#parts.clock.monotonic();
@@ -187,7 +187,7 @@ export class StreamState implements ExecutionDataForecast {
     return this.#isDue() ? (failed?.count ?? 0) : 0;
   }
 
-  /** There is nobody to ask; `why`, if known. */
+  /** No source can be asked; `why`, if known. */
   noNode(why: string | undefined): void {
     const { source } = this.#words;
     this.node = undefined;
@@ -227,7 +227,7 @@ export class StreamState implements ExecutionDataForecast {
     return troubles;
   }
 
-  /** How much longer the next message has been due than it may take on this line; `undefined` while none is due that is read for. */
+  /** How much longer a pending message has been due than it may take on this line; `undefined` while none is due. */
   lateMs(): number | undefined {
     const sinceMs = this.#isDue() ? this.#dueSinceMs : undefined;
     if (sinceMs === undefined) return undefined;

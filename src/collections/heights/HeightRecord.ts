@@ -31,7 +31,7 @@ export class HeightRecord implements BlockJob<FinalizedBlock> {
   readonly height: number;
   readonly block: FinalizedBlock;
   #status: HeightStatus = 'linked';
-  /** Who gave the block; `undefined` if nobody is held responsible. */
+  /** What gave the block; `undefined` if no node is held responsible. */
   blockSource: BlockSource | undefined;
   /** Monotonic milliseconds at which the height was handed out; unchanged when the block is replaced. */
   queuedAtMs = 0;

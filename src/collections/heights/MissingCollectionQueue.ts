@@ -99,15 +99,15 @@ export class MissingCollectionQueue {
   }
 
   /**
-   * Replaces the block of a height that lacks collections: it begins anew, as the same job. Returns `undefined`, and changes
-   * nothing, for any other height.
+   * Replaces the block of a height that lacks collections: the height restarts, as the same job. Returns `undefined`, and
+   * changes nothing, for any other height.
    */
   replaceBlock(block: FinalizedBlock, blockSource?: BlockSource): HeightRecord | undefined {
     const held = this.get(block.height);
     if (held?.status !== 'collecting') return undefined;
     for (const id of held.block.collectionIds) this.#remove(id, held);
     this.#window.drop(held);
-    // Calls that are under way go on.
+    // Calls that are under way continue.
     held.requests?.askable.clear();
     this.#window.link(block, blockSource).requests = held.requests;
     return this.enqueueMissingCollections(block, held.queuedAtMs, held.done);
@@ -167,7 +167,7 @@ export class MissingCollectionQueue {
     if (record.missingCount === 0) this.#window.move(record, 'complete');
   }
 
-  /** False when the height does not want the id (any more). */
+  /** False when the height does not want the id (any longer). */
   #remove(id: Identifier, record: HeightRecord): boolean {
     const wanted = this.#wanted.get(id);
     if (wanted?.remove(record) !== true) return false;

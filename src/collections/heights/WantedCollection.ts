@@ -16,7 +16,7 @@ export interface NodeRecord {
   readonly ways: ReadonlySet<CollectionWay>;
   /** The node said that it has no such collection: not a failure of the node. */
   readonly isDenial: boolean;
-  /** It also said that it is about to have it. */
+  /** It also said that it will have it soon. */
   readonly isPromised: boolean;
   /** The way by which it denied the collection last. */
   readonly deniedBy: CollectionWay | undefined;
@@ -66,7 +66,7 @@ export class WantedCollection {
   failedAtMs = 0;
   /** Monotonic milliseconds at which its block became known, if it was new then; `undefined` for older blocks. */
   newSinceMs: number | undefined;
-  /** Attempts that came too early for a collection of a new block. */
+  /** Attempts that were too early for a collection of a new block. */
   earlyAttempts = 0;
   silences = 0;
   /** By node; `undefined` before the first failure. Bounded by the number of nodes. */
@@ -104,7 +104,7 @@ export class WantedCollection {
   }
 
   /**
-   * No height wants it any more. If one does before the call returns, it starts over: earlier attempts no longer count.
+   * No height wants it any longer. If one does before the call returns, it starts over: earlier attempts do not count.
    */
   forget(): void {
     this.attempts = 0;
@@ -148,7 +148,7 @@ export class WantedCollection {
     return this.failures?.get(node)?.deniedBy;
   }
 
-  /** False when the height does not lack it (any more). */
+  /** False when the height does not lack it (any longer). */
   remove(record: HeightRecord): boolean {
     const at = this.heights.indexOf(record);
     if (at === -1) return false;

@@ -28,7 +28,7 @@ const LEAST_NARROWED_HEIGHTS = 2;
 const MAX_WAITERS = 32;
 
 /**
- * The window: how far the index is, how far it may go, which heights are between, and whether there is room. It has one
+ * The window: how far the index is, how far it may go, the heights in between, and whether there is room. It has one
  * record for each height whose block links, until the height is durable and the watermark has passed it.
  *
  * Code that moves the watermark or the head calls `moved`; code that changes a record or the bytes in hand calls `notify`.
@@ -127,7 +127,7 @@ export class Window {
     return this.#inHand;
   }
 
-  /** Those of them that lack a collection. */
+  /** Heights in hand that lack a collection. */
   get collecting(): number {
     return this.#collecting;
   }
@@ -172,9 +172,9 @@ export class Window {
   }
 
   /**
-   * True when a height's bytes may be taken now. The one above the watermark, which holds it up, is always admitted while it
-   * lacks something: refusing it would prevent the commit that frees the budget. No other height is admitted beyond the
-   * limit: if that one is complete, its commit is under way and frees the budget. Received bytes always count, even beyond it.
+   * True when a height's bytes may be taken now. The one above the watermark, which holds it up, is always admitted while
+   * it lacks something: refusing it would prevent the commit that frees the budget. No other height is admitted beyond the
+   * limit: once that one is complete, its commit is under way and frees the budget. All received bytes count.
    */
   admits(height: number, bytes: number): boolean {
     if (this.#bytesInHand + bytes <= this.limitBytes) return true;
@@ -184,7 +184,7 @@ export class Window {
 
   /**
    * Adds a record for a block that links, or returns the existing one. If that holds another block, it was already handed
-   * out, and the caller must see to it that this one takes its place.
+   * out, and the caller must replace it.
    */
   link(block: FinalizedBlock, blockSource?: BlockSource): HeightRecord {
     let record = this.#records.get(block.height);
@@ -200,7 +200,7 @@ export class Window {
     if (this.#records.get(height)?.status === 'linked') this.#records.delete(height);
   }
 
-  /** Forgets a block that lacks collections, and what came of them: another takes its place. */
+  /** Forgets a block that lacks collections, and those received: another block replaces it. */
   drop({ bytes, height }: HeightRecord): void {
     this.#records.delete(height);
     this.#collecting -= 1;
@@ -237,10 +237,10 @@ export class Window {
     if (height <= this.latestIndexedHeight()) this.#records.delete(height);
   }
 
-  /** Drops what the watermark has passed. Heights in hand are dropped once they learn that they are durable. */
+  /** Drops what the watermark has passed. Heights in hand are dropped once they are marked as durable. */
   #prune(): void {
     const watermark = this.latestIndexedHeight();
-    // In the order in which they were linked: a block that took another's place may stay a little longer.
+    // In the order in which they were linked: a replacement block may stay a little longer.
     for (const [height, { isInHand }] of this.#records) {
       if (height > watermark) break;
       if (!isInHand) this.#records.delete(height);

@@ -10,7 +10,7 @@ import type { Window } from '../heights/Window.js';
 
 interface Dependencies {
   readonly store: RangeStore;
-  /** Told when the watermark has moved. A block above its limit is a bug of the caller; an unknown height is added. */
+  /** Notified when the watermark has moved. A block above its limit is a bug of the caller; an unknown height is added. */
   readonly window: Window;
   readonly clock: Clock;
   readonly metrics: Pick<Metrics, 'commitDuration' | 'commitHeights' | 'commitBytes'>;
@@ -33,7 +33,7 @@ interface Dependencies {
 export class BlockCollectionIndexer {
   readonly #deps: Dependencies;
   readonly #queue: CommitQueue;
-  /** The last spork that was found to be made up. */
+  /** The last spork that proved to be made up. */
   #refuted: SporkRecord | undefined;
 
   constructor(options: CommitQueueOptions, dependencies: Dependencies) {
@@ -151,7 +151,7 @@ export class BlockCollectionIndexer {
 
   /**
    * The spork of the watermark when its root was written before any node named it, or its id: a node that moves to the next
-   * spork delivers its blocks shortly before its next handshake, and one that is slow may tell its version later.
+   * spork delivers its blocks shortly before its next handshake, and a slow one may report its version later.
    */
   #lateSpork(): Promise<SporkRecord | undefined> | undefined {
     const height = this.#deps.store.latestIndexedHeight();
@@ -170,8 +170,8 @@ export class BlockCollectionIndexer {
   }
 
   /**
-   * False for a spork that a node made up. Its root block, where that is proven, says so: the id of a spork is that of its
-   * root, whose parent is of another spork, so that nobody voted for it.
+   * False for a spork that a node made up. Its root block, if proven, shows that: the id of a spork is that of its root,
+   * whose parent is of another spork, so that the root carries no votes.
    */
   #mayBeRoot({ height, id, proof, encoded }: FinalizedBlock, spork: SporkRecord): boolean {
     const { sporkId } = spork;
@@ -182,7 +182,7 @@ export class BlockCollectionIndexer {
     )
       return true;
     if (!this.#isRefuted(spork))
-      this.#deps.logger.warn({ height, sporkId, blockId: id }, 'a node tells of a spork that does not exist');
+      this.#deps.logger.warn({ height, sporkId, blockId: id }, 'a node claims a spork that does not exist');
     this.#refuted = spork;
     return false;
   }

@@ -112,7 +112,7 @@ export class CollectionRequester {
   readonly #reporter: ReturnType<typeof faultReporter>;
   readonly #verificationMemory = new VerificationMemory();
   readonly #collectionBytes = new RunningAverage(COLLECTION_BYTES);
-  /** They wait to be processed, and may have passed their slots on already. */
+  /** Answers that wait to be processed, and may have passed their slots on already. */
   readonly #answers: Answer[] = [];
   /** Set while answers wait for their turn. */
   #turn: Timer | undefined;
@@ -147,7 +147,7 @@ export class CollectionRequester {
     this.#pump();
   }
 
-  /** Some height no longer lacks these: cancels calls for those that no other height lacks. */
+  /** A height no longer lacks these: cancels calls for those that no other height lacks. */
   cancel(ids: readonly Identifier[]): void {
     for (const id of ids) {
       const wanted = this.#dependencies.mcq.wanted(id);
@@ -184,7 +184,7 @@ export class CollectionRequester {
     await Promise.all(calls.map((call) => call.returned));
   }
 
-  /** No height wants the collection any more: a call under way is cancelled, and removes the entry when it returns. */
+  /** No height wants the collection any longer: a call under way is cancelled, and removes the entry when it returns. */
   #leave(wanted: WantedCollection): void {
     this.#order.endPause(wanted);
     wanted.forget();
@@ -196,7 +196,7 @@ export class CollectionRequester {
     }
   }
 
-  /** Never throws: whoever gives it a reason to send is not to blame for a bug in here, and must not swallow it. */
+  /** Never throws: its callers are not to blame for a bug in here, and must not swallow it. */
   #pump(): void {
     if (this.#pumping || this.#stopping.signal.aborted) return;
     this.#pumping = true;
@@ -349,7 +349,7 @@ export class CollectionRequester {
     }
   }
 
-  /** Processes answers in a turn of the event loop of their own, and in further ones what is left of them. */
+  /** Processes answers in a separate turn of the event loop, and the rest in further turns. */
   #nextTurn(): void {
     const { clock } = this.#dependencies;
     this.#turn ??= clock.setTimer(0, () => {
@@ -389,7 +389,7 @@ export class CollectionRequester {
     sink.onCollection({ collection, source: 'requester', receivedAtMs });
   }
 
-  /** Throws what is unexpected. */
+  /** Rethrows unexpected errors. */
   #failed({ wanted, node, way }: Question, error: unknown, cancelled: boolean): void {
     const failure = faultIn(error);
     if (cancelled) {
@@ -399,7 +399,7 @@ export class CollectionRequester {
       return;
     }
     if (failure === undefined || !wanted.isWanted) throw error;
-    // It is asked by the other call at once.
+    // The other call is used at once.
     if (failure.reason === 'unimplemented' && this.#nodes.hasOther(node, way)) {
       this.#order.makeAskable(wanted);
       return;

@@ -17,18 +17,18 @@ const SLOWEST_FADES = 0.95;
 /** While no node serves a height, how often the pool is checked again. */
 const NO_NODE_RETRY_MS = 1_000;
 /**
- * A new collection is requested from nodes that have answered within this much of the quickest, by what is known of them. The
- * others may have it sooner than a slower one would answer, so that is asked once they have been asked for as long.
+ * A new collection is requested from the nodes that are expected to answer within this much of the quickest. A slower
+ * node is asked only once the request has lasted as long as it is slower: the quick ones may have it before.
  */
 const QUICK_WITHIN_MS = 30;
 /** A shorter delay is ordinary pacing by a rate limit; a longer one is reported. */
 const HELD_BACK_MS = 100;
 
-/** The weight of one collection in the average of how long a node takes to have them. From 0, so that no first one decides alone. */
+/** Weight of one collection in the average time until a node has them. It starts at 0: the first one decides nothing. */
 const ARRIVAL = { weight: 1 / 64, initial: 0 };
 /** A collection that was not there in time is assumed to take twice that time plus this. */
 const GUESS_MS = 50;
-/** What took longer was an outage, or was requested late: it says nothing about how long the next will take. */
+/** A longer time was an outage, or a late request: it says nothing about how long the next collection will take. */
 const USUAL_MAX_MS = 2_000;
 
 /** Which node to ask, by which call, and for how long; or how long until one may be asked. */
@@ -44,7 +44,7 @@ interface AskedNode {
   readonly doubted: Set<CollectionWay>;
   /** Calls for full collections under way. */
   fullCalls: number;
-  /** A node has a new block before it has its collections: how long after. */
+  /** How long after a new block the node has its collections. */
   readonly usualMs: RunningAverage;
 }
 
@@ -82,12 +82,12 @@ export function collectionNodes(longestMs: number, { clock, nodes, slots }: Part
   };
   const wayTo = (node: AccessNode, wanted: WantedCollection): CollectionWay =>
     preferred(node, wanted.lastingDenial(node.name, clock.monotonic()));
-  /** How long until this node usually has the collections of a new block; 0 once it was asked, and while that is not known. */
+  /** How long until this node usually has the collections of a new block; 0 once it has failed, and while unknown. */
   const untilDueMs = ({ name }: AccessNode, { newSinceMs, failures }: WantedCollection): number => {
     if (newSinceMs === undefined || failures?.has(name) === true) return 0;
     return Math.max(0, newSinceMs + (asked.get(name)?.usualMs.value ?? 0) - clock.monotonic());
   };
-  /** Those to ask now, and those of worse health, which have turns of their own. */
+  /** The nodes to ask now, and those of worse health, which have their own turns. */
   const quick = (all: readonly AccessNode[], wanted: WantedCollection): readonly AccessNode[] => {
     const { firstAskedAtMs, newSinceMs } = wanted;
     if (newSinceMs === undefined || all.length === 1) return all;
@@ -99,10 +99,10 @@ export function collectionNodes(longestMs: number, { clock, nodes, slots }: Part
     return all.filter((node) => !isHealthy(node) || answersInMs(node) <= mostMs);
   };
   /**
-   * The node lacked the collection so long after its block was known, and had it by the second time: half-way between, as
-   * nobody knows better. So a node that was asked too late is asked earlier next time.
+   * The node lacked the collection at the first of these times after its block was known, and had it at the second:
+   * observes the middle. So a node that was asked too late is asked earlier next time.
    */
-  const came = (name: string, lackedMs: number, hadMs: number): void => {
+  const observeArrival = (name: string, lackedMs: number, hadMs: number): void => {
     if (hadMs <= USUAL_MAX_MS) askedNode(name).usualMs.observe((lackedMs + hadMs) / 2);
   };
   const failed = (node: AccessNode, way: CollectionWay): void => void askedNode(node.name).doubted.add(way);
@@ -133,7 +133,7 @@ export function collectionNodes(longestMs: number, { clock, nodes, slots }: Part
         const tried = failures?.get(node.name)?.ways;
         return waysOf(node).some((way) => tried?.has(way) !== true);
       }),
-    /** True where the node has only the other call by now. */
+    /** True where the node supports only the other call by now. */
     hasOther: (node: AccessNode, way: CollectionWay): boolean =>
       !node.supports(way) && waysOf(node).length > 0,
     /** Nodes whose rate limit is used up, and until when (monotonic milliseconds). */
@@ -153,7 +153,7 @@ export function collectionNodes(longestMs: number, { clock, nodes, slots }: Part
       const isLate = error instanceof UpstreamError && error.kind === 'deadline';
       if (isLate || error === undefined) slots.returned(node.name, sentAtMs, isLate ? undefined : nowMs);
     },
-    /** The node delivered the collection, and it was verified: it had that of a new block when it was asked, and others did not. */
+    /** The node delivered the collection, verified: it had that of a new block when asked, and the others did not. */
     gave: (wanted: WantedCollection, node: AccessNode, way: CollectionWay): void => {
       const { failures, newSinceMs, sentAtMs } = wanted;
       const denial = wanted.lastingDenial(node.name, clock.monotonic());
@@ -163,9 +163,9 @@ export function collectionNodes(longestMs: number, { clock, nodes, slots }: Part
       }
       asked.get(node.name)?.doubted.delete(way);
       if (newSinceMs === undefined) return;
-      came(node.name, failures?.get(node.name)?.lackedMs ?? 0, sentAtMs - newSinceMs);
+      observeArrival(node.name, failures?.get(node.name)?.lackedMs ?? 0, sentAtMs - newSinceMs);
       for (const [name, { isDenial, lackedMs }] of failures ?? [])
-        if (name !== node.name && isDenial) came(name, lackedMs, 2 * lackedMs + GUESS_MS);
+        if (name !== node.name && isDenial) observeArrival(name, lackedMs, 2 * lackedMs + GUESS_MS);
     },
   };
 }

@@ -12,7 +12,7 @@ const LIVE_RESERVE_SHARE = 1 / 4;
 
 /** What is known of an endpoint: the slots taken for each use, and its pace. */
 interface Endpoint extends Record<SlotUse, number> {
-  /** How many calls at once it has shown to answer, and when it answered last. */
+  /** How many calls at once it may get, by its answers so far, and when it last answered. */
   most: number;
   answeredAtMs: number;
 }
@@ -29,8 +29,8 @@ export type EndpointSlots = ReturnType<typeof endpointSlots>;
 export function endpointSlots(concurrency: number, historyShare = () => 1) {
   const endpoints = new Map<string, Endpoint>();
   const listeners = { live: new Set<() => void>(), history: new Set<() => void>() };
-  /** Slots became free, and nobody has been told yet: until then history takes none. */
-  let isTelling = false;
+  /** Slots became free, and the listeners are still to be notified: until then history takes none. */
+  let isNotifying = false;
 
   const endpointAt = (name: string): Endpoint => {
     const known = endpoints.get(name);
@@ -41,7 +41,7 @@ export function endpointSlots(concurrency: number, historyShare = () => 1) {
   };
   const takenOf = ({ history, lowest, other }: Endpoint): number => lowest + other + history;
   const isFree = (name: string, use: SlotUse): boolean => {
-    if (use === 'history' && isTelling) return false;
+    if (use === 'history' && isNotifying) return false;
     const endpoint = endpointAt(name);
     const { history, most, other } = endpoint;
     if (use === 'history') {
@@ -53,12 +53,12 @@ export function endpointSlots(concurrency: number, historyShare = () => 1) {
     const limitForOthers = Math.max(1, most - LOWEST_HEIGHT_RESERVE);
     return takenOf(endpoint) < most && (use === 'lowest' || other < limitForOthers);
   };
-  /** Without history nobody needs to be notified: the range that releases a slot knows. */
-  const tell = (): void => {
-    if (isTelling || listeners.history.size === 0) return;
-    isTelling = true;
+  /** Without history there is no need to notify: the range that releases a slot knows. */
+  const notify = (): void => {
+    if (isNotifying || listeners.history.size === 0) return;
+    isNotifying = true;
     queueMicrotask(() => {
-      isTelling = false;
+      isNotifying = false;
       for (const callback of [...listeners.live, ...listeners.history]) callback();
     });
   };
@@ -77,10 +77,10 @@ export function endpointSlots(concurrency: number, historyShare = () => 1) {
         if (!isHeld) return;
         isHeld = false;
         endpoint[use] -= 1;
-        tell();
+        notify();
       };
     },
-    /** Call it before the slot is released. A call that was late matters where no other was answered since it was sent. */
+    /** Call it before the slot is released. A late call counts only if no other was answered since it was sent. */
     returned: (name: string, sentAtMs: number, answeredAtMs?: number): void => {
       const endpoint = endpointAt(name);
       if (answeredAtMs !== undefined) endpoint.most = Math.min(concurrency, endpoint.most + 1);
@@ -99,6 +99,6 @@ export function endpointSlots(concurrency: number, historyShare = () => 1) {
       return () => void listeners[range].delete(callback);
     },
     /** History may take more than before. */
-    moreForHistory: tell,
+    moreForHistory: notify,
   };
 }

@@ -14,7 +14,7 @@ const MAX_PARALLEL_TRANSACTIONS = 8;
 const MAX_RATE_LIMITED = 5;
 
 export interface FetchOptions {
-  /** Of each call. */
+  /** The deadline of each call. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
   /** The rate limit refused a transaction, which is requested again. */
@@ -24,9 +24,9 @@ export interface FetchOptions {
 }
 
 /**
- * One attempt to get a collection's transactions from one node, as wire bytes in order: by `GetFullCollectionByID`, or by the
- * light collection and then each transaction from the same node. The caller holds one slot of the endpoint throughout. Only the list of a light collection is verified here,
- * before its transactions are fetched. Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
+ * One attempt to get a collection's transactions from one node, as wire bytes in order: by `GetFullCollectionByID`, or by
+ * the light collection and then each transaction. The caller holds one slot of the endpoint throughout. Verifies only the
+ * list of a light collection, first. Expected errors: UpstreamError; InvalidCollectionError; the signal's abort reason.
  */
 export async function fetchCollection(
   id: Identifier,

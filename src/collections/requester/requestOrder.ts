@@ -15,9 +15,9 @@ const EARLY_PAUSE = { minMs: 30, growth: 1.15, maxMs: 80, times: 14 };
 const UNTRIED_MAX_MS = 2_000;
 /** No pause ends sooner after the failure than this: reasons to end one may come many times a second. */
 const WAKE_AFTER_MS = 1_000;
-/** Collections that a node has yet to fetch, and that are requested again at once because of one event. */
+/** Collections that a node has not fetched yet, and that are requested again at once because of one event. */
 const MAX_AWAITED_WOKEN = 32;
-/** Where more than so many pause, they are looked through so often at most: with thousands, a look at each delivery took minutes. */
+/** Beyond this many pauses, they are searched only this often: with thousands, a search per delivery took minutes. */
 const MANY = { pausing: 256, everyMs: 50 };
 /** Within this distance of the head a block is new: its nodes may not have its collections yet. */
 const NEW_HEIGHTS = 3;
@@ -34,10 +34,10 @@ type Parts = Pick<
   };
 
 /**
- * What may be requested next, lowest height first: marks on the height records, and where to start looking. It knows how long an
- * id pauses after a failed attempt, and what ends the pause early: signs that an outage is over. An early
- * end allows one attempt; every further failure lengthens the next pause as usual. One timer for each pause: the window
- * bounds them.
+ * What may be requested next, lowest height first: marks on the height records, and where to start looking. It decides
+ * how long an id pauses after a failed attempt, and what ends the pause early: signs that an outage is over. An early end
+ * allows one attempt; every further failure lengthens the next pause as usual. One timer for each pause, bounded by the
+ * window.
  */
 export function requestOrder(parts: Parts) {
   const { backoffMaxMs, backoffMinMs, clock, holdBackMs, mcq, onDue, random, workersPerHeight } = parts;
@@ -49,11 +49,11 @@ export function requestOrder(parts: Parts) {
   /** Heights that are held back until the next look at them. */
   const held = new Set<HeightRecord>();
   let lookAtHeld: Timer | undefined;
-  /** When to look again, whatever pauses. */
+  /** The timer of `lookAgainIn`. */
   let look: Timer | undefined;
   /** Nodes whose latest result was a failure. Bounded by the number of nodes. */
   const failing = new Set<string>();
-  /** When many were looked through last. */
+  /** When the pauses were last searched. */
   let lookedAtMs = -Infinity;
   let headHeight = 0;
 
@@ -110,8 +110,8 @@ export function requestOrder(parts: Parts) {
     }
   };
   /**
-   * There is a sign of life. Of what was denied, only that is requested again which the node is expected to fetch, lowest height
-   * first, and a few at a time: once one is there, it ends the pauses of the others.
+   * There is a sign of life. Denied collections are requested again only if the node is expected to fetch them, lowest
+   * height first and a few at a time: the first that arrives ends the pauses of the others.
    */
   const revive = (several: readonly WantedCollection[]): void => {
     const heightOf = ({ heights: [record] }: WantedCollection): number => record?.height ?? 0;
@@ -131,7 +131,7 @@ export function requestOrder(parts: Parts) {
 
   /**
    * "Not yet" for a new block is not a failure: it is requested again soon, a few times. Nor is "not found": many nodes cannot
-   * tell a collection that they have not fetched yet from one that never existed.
+   * distinguish a collection that they have not fetched yet from one that never existed.
    */
   const pauseMs = (
     wanted: WantedCollection,
@@ -156,7 +156,7 @@ export function requestOrder(parts: Parts) {
   };
 
   /**
-   * `onDue` is called after so long, whatever pauses; Infinity: not any more. Whole milliseconds: a delay below the clock's
+   * Calls `onDue` after this delay, whatever pauses; Infinity: cancels that. Whole milliseconds: a delay below the clock's
    * resolution would be due at once, again and again.
    */
   const lookAgainIn = (delayMs: number): void => {
@@ -231,7 +231,7 @@ export function requestOrder(parts: Parts) {
       pause(wanted, pauseMs(wanted, node, failure, isUntried));
       if (failure.kind !== 'denied' && failure.kind !== 'rate_limited') failing.add(node.name);
     },
-    /** The node delivered. It may now have the collection's siblings too, and its earlier failures may be over. */
+    /** The node delivered: it may now have the collection's siblings too, and its earlier failures may be over. */
     gave: (given: WantedCollection, { name }: AccessNode): void => {
       const nowMs = clock.monotonic();
       const isDue = pauses.size <= MANY.pausing || nowMs - lookedAtMs >= MANY.everyMs;
@@ -262,7 +262,7 @@ function requestsOf(record: HeightRecord): HeightRequests {
   return (record.requests ??= { askable: new Set(), workers: 0, holdEndsAtMs: undefined });
 }
 
-/** The node that was asked last is expected to fetch it: it says so, or the block was new when it was asked first. */
+/** The node asked last is expected to fetch it: it said so, or the block was new at the first request. */
 function isAwaited({ failures, lastNode = '', newSinceMs }: WantedCollection): boolean {
   const last = failures?.get(lastNode);
   return last?.isDenial === true && (last.isPromised || newSinceMs !== undefined);

@@ -26,17 +26,17 @@ export interface FinalizedBlocksOptions {
   readonly backoffMaxMs: number;
 }
 
-/** Of its stream, in metrics and logs. */
+/** The name of the stream in metrics and logs. */
 const STREAM_NAME = 'blocks';
 
 /** Within this distance of the head a block is handed out before its child is known. */
 const TIP_HEIGHTS = 2;
 
 /**
- * Searches for a node that fail before this is reported: at the edge of a spork the next nodes have yet to complete
- * their handshake.
+ * Failed searches for a node before that is reported: at the edge of a spork the next nodes may not have completed their
+ * handshake.
  */
-const UNSERVED_LOOKS_BEFORE_TOLD = 5;
+const UNSERVED_LOOKS_BEFORE_REPORT = 5;
 
 /** After this many rounds in which no node has the block below, a range begins without it: the nodes' history may begin here. */
 const ROUNDS_BEFORE_ABSENT = 3;
@@ -49,7 +49,7 @@ const BLOCKS_BEFORE_CONFIRMED = 3;
 
 /** Delay before NotFound at the tip is retried. */
 const NOT_FOUND_RETRY_MS = 200;
-/** For how long it is retried that quickly: some nodes learn of a block a moment after the others. */
+/** For how long it is retried that quickly: some nodes get a block a moment after the others. */
 const QUICK_RETRIES_MS = 5_000;
 
 /** A stream that fails after we did not read it for this long is our fault: the node rightly closed it. */
@@ -70,8 +70,8 @@ const NO_FAULT: ReadonlySet<UpstreamErrorKind> = new Set([
  * The finalized blocks as jobs: reads them ahead of the watermark, links them parent by parent, and only then hands them
  * out. Call `notify` when the watermark or the head has moved.
  *
- * It reads in ascending order, from one node at a time, by stream or by parallel calls, and pauses by not pulling when the
- * window is full. For a block that does not link, `forkResolver` decides who is wrong.
+ * It reads in ascending order, from one node at a time, by stream or by parallel calls, and stops reading while the
+ * window is full. For a block that does not link, `forkResolver` decides which side is wrong.
  *
  * A block that links may still be off the finalized chain, which shows only when its child names another parent. If it
  * were complete and durable by then, only a `rewind` would help. So the last linked block waits for its child.
@@ -100,9 +100,9 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   let seeksBelow = neighbours?.below === true;
   /** `undefined` during the search, and when no node has it. */
   let below: BlockHead | undefined;
-  /** As many nodes gave another block as that one. */
+  /** As many nodes gave another block as gave that one. */
   let isBelowDoubted = false;
-  /** Since when (monotonic milliseconds) as many nodes give one block there as another; `undefined` while they do not. */
+  /** Since when (monotonic milliseconds) the nodes are evenly split on that block; `undefined` while they are not. */
   let disputedBelow: { readonly height: number; readonly sinceMs: number } | undefined;
   const latestBlock = () => dependencies.latestBlock() ?? below;
   const linked = linkedBlocks(sporkRoots, { window, latestBlock });
@@ -130,13 +130,13 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   const moved = new WorkSignal();
   /** The first height of a node's stream, if above its lowest block: blocks below are requested one by one. */
   const streamFrom = new Map<string, number>();
-  /** When the first NotFound came since the last block. */
+  /** When the first NotFound since the last block arrived. */
   let notFoundSinceMs: number | undefined;
   /** Consecutive checks in which no node served the next height. */
   let unservedLooks = 0;
 
   /** No node serves the next height, and none has for a while. */
-  const isUnserved = (): boolean => unservedLooks >= UNSERVED_LOOKS_BEFORE_TOLD;
+  const isUnserved = (): boolean => unservedLooks >= UNSERVED_LOOKS_BEFORE_REPORT;
 
   /** The highest height whose block may be read now; for a range also the child of its last block. */
   const toRead = (): number => {
@@ -163,7 +163,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   };
 
   const append = ({ node, method, block }: Answer): void => {
-    chooser.cameBy();
+    chooser.progressed();
     troubles.clear();
     notFoundSinceMs = undefined;
     const blockSource = { name: node.name, method };
@@ -198,16 +198,16 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   };
 
   /**
-   * Of a range, if the index does not have the block below: without it, nothing would show that the first block of the range
-   * names a wrong parent. Asks the nodes until one gives it, or all say that they do not have it. Where nothing but the nodes
-   * says which chain the range is of, no block is taken that as many contradict.
+   * For a range whose block below is not indexed: without it, a wrong parent of the range's first block would go
+   * unnoticed. Asks the nodes until one gives it, or all deny having it. If only the nodes say which chain the range is
+   * of, no block is taken that as many nodes contradict as give it.
    */
   const findBelow = async (height: number, signal: AbortSignal): Promise<void> => {
     const onFailure = (error: UpstreamError): void => troubles.failed(error);
     for (let absences = 0; absences < ROUNDS_BEFORE_ABSENT;) {
       const { answers } = await askForBlock(nodes, height, signal, { onFailure });
       const most = mostGiven(answers.map(({ block }) => block));
-      // The block above the range, if it is indexed, refutes a chain that is none of ours.
+      // The block above the range, if it is indexed, refutes any other chain.
       if (most !== undefined && (most.isMost || !needsBlockAbove)) {
         below = most.block;
         isBelowDoubted = !most.isMost;
@@ -219,7 +219,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
       const [node] = nodes.forHeight(height, BLOCK_CALL);
       // Those of the range itself may have to complete their handshake.
       const isServed = nodes.forHeight(height + 1, BLOCK_CALL).length > 0;
-      unservedLooks = isServed ? 0 : UNSERVED_LOOKS_BEFORE_TOLD;
+      unservedLooks = isServed ? 0 : UNSERVED_LOOKS_BEFORE_REPORT;
       if (node !== undefined && troubles.all().length === 0)
         troubles.note(node.name, BLOCK_CALL, 'invalid', `gives no finalized block ${height}`);
       else if (isServed && troubles.all().every(({ kind }) => kind === 'denied')) absences += 1;
@@ -244,14 +244,14 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     const way = chooser.choose(nodes.forHeight(linked.next, BLOCK_STREAM), mayStream);
     unservedLooks = way === undefined ? unservedLooks + 1 : 0;
     if (way !== undefined) return readFrom(way, signal);
-    if (unservedLooks === UNSERVED_LOOKS_BEFORE_TOLD) {
+    if (unservedLooks === UNSERVED_LOOKS_BEFORE_REPORT) {
       logger.warn({ height: linked.next }, 'no access node serves the next height');
       consumer.notify();
     }
     return chooser.pauseMs();
   };
 
-  /** Reads until the node is to be left. Resolves with the pause before the next reading. */
+  /** Reads until there is a reason to leave the node. Resolves with the pause before the next reading. */
   const readFrom = async (way: Way, signal: AbortSignal): Promise<number> => {
     const { node } = way;
     const streams = chooser.isStream(way);
@@ -305,7 +305,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   };
 
   /**
-   * The blocks of a node without streams, in ascending order, several requested at once but none that may not be read yet.
+   * The blocks of a node without streams, in ascending order, several requested at once, but only those that may be read.
    * Ends when the node may be asked for a stream again. Expected errors: those of the node's calls.
    */
   const poll = async function* (node: AccessNode, start: number, signal: AbortSignal) {
@@ -316,7 +316,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
       const highest = height === first ? height : Math.max(height, toRead());
       while (asked.length < PARALLEL_READS && nextToAsk <= highest) {
         const answer = node.getBlockByHeight(nextToAsk++, { signal, timeoutMs });
-        // Its failure is handled when it is awaited; of those that are left, nobody hears.
+        // A failure is handled when the answer is awaited, and ignored if it never is.
         answer.catch(() => undefined);
         asked.push(answer);
       }
@@ -326,7 +326,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     }
   };
 
-  /** True when the node was set aside meanwhile, and there is one that was not. */
+  /** True when the node was set aside meanwhile, and another one was not. */
   const isOutdone = ({ node, method }: Way): boolean => {
     if (node.healthOf(method) !== 'set_aside') return false;
     const [best] = nodes.forHeight(linked.next, method);
@@ -336,8 +336,8 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
   /** True while the node should be asked for the next height by stream. */
   const mayStream = (node: AccessNode): boolean => {
     const { next } = linked;
-    // A stream has a connection of its own, which may lead to another node. Nothing but the connection over which this one has
-    // identified itself ties the first block to the spork that is recorded.
+    // A stream has its own connection, which may lead to another node. Only the connection over which this one identified
+    // itself ties the first block to the recorded spork.
     const isWellAsked = node.supports(BLOCK_CALL) && node.healthOf(BLOCK_CALL) === 'healthy';
     if (next === first && isWellAsked) return false;
     return next >= (streamFrom.get(node.name) ?? 0) && chooser.mayStream(node);
@@ -356,7 +356,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     if (chooser.isStream(way)) metrics.streamReopens.inc({ stream: STREAM_NAME, reason });
   };
 
-  /** Nothing came in time, or too little. */
+  /** Nothing arrived in time, or too little. */
   const late = (way: Way, reason: 'stale' | 'lagging', said: string): number => {
     countReopened(way, reason);
     chooser.blame(way, 'unreachable', 'stale', `${way.method} at ${way.node.name}: ${said}`);
@@ -411,7 +411,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
     /** A node answers again: ends the current pause. */
     wake: (): void => pause.wake(),
     /**
-     * Why the lowest missing block at or below the head does not arrive; `undefined` while nothing is known to be wrong.
+     * Why the lowest missing block at or below the head does not arrive; `undefined` while no cause is known.
      * `isUnserved`: no node serves the height.
      */
     heldUpBy: () => {

@@ -8,10 +8,10 @@ import type { LinkedBlocks } from './linkedBlocks.js';
 const MISMATCH_RETRY_MS = 10_000;
 /** After this many rounds a mismatch is certain, even if some nodes do not answer. */
 const CERTAIN_AFTER_ROUNDS = 2;
-/** Between them, where all have answered: a name may lead to another network since a moment ago, which a handshake is about to find. */
+/** Pause between them if all answered: a name may just have moved to another network, which a handshake will show. */
 const CONFIRM_AFTER_MS = 2_000;
 
-/** Why a block is refused, which is also the label of `invalid_blocks_total`, and what is said of its node. */
+/** Why a block is refused, which is also the label of `invalid_blocks_total`, and what is reported about its node. */
 const REFUSALS = {
   orphaned: (height: number) => `sent block ${height} off the finalized chain`,
   wrong_height: (height: number, awaited: number) => `sent a block of height ${height} for height ${awaited}`,
@@ -43,14 +43,14 @@ type Parts = Pick<
   /** The lowest height of the store. */
   readonly firstHeight: number;
   readonly hasSporks: boolean;
-  /** True where as many nodes contradict the block below ours as give it: what does not link to that may be true. */
+  /** True where as many nodes contradict the block below ours as give it: one that does not link to it may be right. */
   readonly isDoubted: () => boolean;
   readonly linked: LinkedBlocks;
   readonly chooser: NodeChooser;
 };
 
 /**
- * Decides who is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
+ * Decides what is wrong when a block does not name the one below it as its parent: the node that gave it, the node that
  * gave the one below (which is then removed and read again), or our own store, whose last blocks a spork has discarded.
  * It never changes what is durable.
  */
@@ -140,7 +140,7 @@ export function forkResolver(parts: Parts) {
     logged.add(key);
   };
 
-  /** Names the cause of the delay without reporting a node: our own blocks may be wrong. */
+  /** Names the cause of the delay without reporting the node: our own blocks may be wrong. */
   const nameCause = (
     { node, method, block }: Answer,
     reason: RefusalReason,
@@ -163,7 +163,7 @@ export function forkResolver(parts: Parts) {
     const { block, blockSource } = linked.at(below) ?? {};
     if (blockSource === undefined || block === undefined || linked.next !== below + 1) return 0;
     if (agreed === undefined) {
-      // Either source may have lied. Only who gives another block below than its own one names is known to.
+      // Either source may have lied. It is certain only of a node whose block below is not the parent that it names.
       const { node, block: above } = refused;
       const isRefuted = lower.some(
         (each) => each.node.name === node.name && each.block.id !== above.parentId,
@@ -176,7 +176,7 @@ export function forkResolver(parts: Parts) {
     return 0;
   };
 
-  /** Every node's block; records in the chooser's troubles why one does not answer. */
+  /** Every node's block; the chooser's troubles record why a node does not answer. */
   const ask = (height: number, signal: AbortSignal, known: readonly Answer[] = []) =>
     askForBlock(nodes, height, signal, { known, onFailure: (error) => chooser.troubles.failed(error) });
 
@@ -253,19 +253,18 @@ export function forkResolver(parts: Parts) {
   };
 
   /**
-   * The highest stored height below the watermark whose block the nodes still have, as far as it is found. Where nobody serves
-   * a height any more (those of the spork before the nodes' own), the last block is confirmed as the parent of the first one
-   * that is served.
+   * The highest stored height below the watermark whose block the nodes still have, if found. Where no node serves the
+   * height (its spork came before theirs), the last block is confirmed as the parent of the first one that is served.
    */
   const highestConfirmed = async (watermark: number, signal: AbortSignal): Promise<number | undefined> => {
     /** Nodes that did not answer in time, and are not asked again. */
-    const mute = new Set<string>();
+    const silent = new Set<string>();
     /** The block of the best node that has one. */
     const anyBlock = async (height: number): Promise<FinalizedBlock | undefined> => {
-      for (const node of nodesToAsk(nodes, height).filter(({ name }) => !mute.has(name))) {
+      for (const node of nodesToAsk(nodes, height).filter(({ name }) => !silent.has(name))) {
         const answer = await askNode(nodes, node, height, signal);
         if (answer !== undefined && !(answer instanceof UpstreamError)) return answer.block;
-        if (answer?.kind === 'deadline') mute.add(node.name);
+        if (answer?.kind === 'deadline') silent.add(node.name);
       }
       return undefined;
     };
@@ -278,13 +277,13 @@ export function forkResolver(parts: Parts) {
   };
 
   const causeAndFix = (target: number): string => {
-    const anew = 'start with another --data-dir or --store';
+    const freshStart = 'start with another --data-dir or --store';
     const rewind = `stop the daemon, run "flow-collection-indexer rewind --to ${target} --yes" with its --data-dir or --store, and start it again`;
     const cause = hasSporks
       ? 'the network no longer has the latest stored blocks (a spork discarded them)'
       : 'the access nodes serve another chain, or another history of it, than the index holds';
     // Nothing of a store that begins at 0 can be kept.
-    return `${cause}. To go on, ${target < 0 ? anew : hasSporks ? rewind : `${rewind}; or ${anew}`}.`;
+    return `${cause}. To go on, ${target < 0 ? freshStart : hasSporks ? rewind : `${rewind}; or ${freshStart}`}.`;
   };
 
   return { trouble: () => trouble, linkedAgain, resolve, drop };

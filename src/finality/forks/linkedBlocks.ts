@@ -3,7 +3,7 @@ import { isSameBlock, type FinalizedBlock, type Identifier } from '../../flow/in
 import type { ChainDependencies, LinkedHeight } from '../ports.js';
 import type { BlockHead } from '../../storage/index.js';
 
-/** A spork whose root block names a parent of its own. */
+/** A spork whose root block has a known parent. */
 export interface RootParent {
   readonly rootHeight: number;
   readonly rootParentId: Identifier;
@@ -50,7 +50,7 @@ export function linkedBlocks(
     next = Math.min(next, height);
   };
   /**
-   * Leaves the blocks that the watermark has passed. If those above do not follow it (it passed blocks that an earlier run
+   * Drops the blocks that the watermark has passed. If those above do not follow it (it passed blocks that an earlier run
    * had made durable), removes all of them.
    */
   const prune = (): void => {

@@ -40,10 +40,10 @@ type Verdict = 'true' | 'false' | 'not_yet' | 'doubtful';
 
 /**
  * Checks whether a streamed block is on the finalized chain while no child confirms it: streamed blocks have no status. The
- * best other node is asked, and another one in the place of a node that answers with an error or does not have the block
- * yet. If there is no other node, the source is believed, unless the head that was reported is another block: its own call has a
- * status. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if nodes disagree,
- * the block waits for its child. Bounds: one block; one call at a time, and one to each node when they disagree.
+ * best other node is asked, and another one in place of a node that answers with an error or does not have the block
+ * yet. If there is no other node, the source is believed, unless another block was reported as the head: then the source
+ * is asked by a call, which has a status. A node that does not answer delays the block by at most `PATIENCE_MS`, once; if
+ * nodes disagree, it waits for its child. Bounds: one block; one call at a time, and one to each node when they disagree.
  */
 export function tipChecker({ clock, headId, isLast, nodes, onDoubt, onFalse, onTrue }: Parts) {
   const begun = new WorkSignal();
@@ -126,7 +126,7 @@ export function tipChecker({ clock, headId, isLast, nodes, onDoubt, onFalse, onT
     return isAwaited ? 'not_yet' : 'true';
   };
 
-  /** What all nodes say of the height. */
+  /** What all nodes answer for the height. */
   const vote = async (
     { block, node }: Answer,
     known: readonly Answer[],
@@ -143,7 +143,7 @@ export function tipChecker({ clock, headId, isLast, nodes, onDoubt, onFalse, onT
     return isKept ? 'doubtful' : 'false';
   };
 
-  /** Who may be asked now: the healthy other nodes, those last that were late, or the source itself (see above). */
+  /** The nodes that may be asked now: healthy other nodes, late ones last, or the source itself (see above). */
   const witnesses = ({ node, block }: Answer): readonly AccessNode[] => {
     const able = nodes
       .forHeight(block.height, BLOCK_CALL)

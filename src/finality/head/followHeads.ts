@@ -8,17 +8,17 @@ import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
 const STREAM = 'SubscribeBlockDigestsFromLatest';
 const CALL = 'GetLatestBlockHeader';
 
-/** How often nodes are polled while no stream is followed, and whether one of them streams by now is looked at. */
+/** While no stream is followed: how often nodes are polled, and how often to check whether one streams by now. */
 const POLL_MS = 1_000;
 /** How often they are polled beside a stream. */
 const FRESHNESS_POLL_MS = 2_000;
-/** A stream that has not delivered a height this long after a poll has seen it is replaced: within ten seconds in all. */
+/** A stream that has not delivered a height this long after a poll saw it is replaced: within ten seconds in all. */
 const OWED_MS = 4_000;
-/** So far above all that others report, a head was false that its reporter took back, or that they lead on below, for so long. */
+/** A head this far above all others is false if it was withdrawn, or the index moved on below it, for this long. */
 const DENIED = { heights: 20, forMs: 60_000, doubtedForMs: 600_000 };
-/** For how long it counts what a node reported last: polls come round to each of many nodes within that. */
-const HEARD_WITHIN_MS = 30_000;
-/** In which the block of the first head is asked for, one a second, before that of a lower one is. */
+/** How long a node's last report counts: each of many nodes is polled within that time. */
+const REPORTED_WITHIN_MS = 30_000;
+/** Rounds, one a second, that request the block of the first head before that of a lower one. */
 const ROUNDS_FOR_HIGHEST = 5;
 /** How long a node may take to give it. */
 const BLOCK_TIMEOUT_MS = 3_000;
@@ -35,22 +35,22 @@ type Dependencies = Pick<
 export type FinalizationListener = ReturnType<typeof followHeads>;
 
 /**
- * Knows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load balancer
- * the reported heights do), unless the node that told it turns out to be of another chain. Streams are judged by what they
- * deliver, not by being open.
+ * Follows the finalized and the sealed head of the network. Neither falls, whichever node answers (behind a load balancer
+ * the reported heights do), unless the head was false or its reporter is of another chain. Streams are judged by what
+ * they deliver, not by being open.
  */
 export function followHeads(dependencies: Dependencies) {
   const answering = new Listeners();
   const onAnswerAgain = (): void => answering.tell();
   const finalized = followHead({ ...dependencies, name: 'finalized', onAnswerAgain });
-  // What a node calls sealed is finalized.
-  const mostAt = (node: string) => finalized.heard().get(node);
+  // A sealed block is finalized.
+  const mostAt = (node: string) => finalized.recentReports().get(node);
   const sealed = followHead({ ...dependencies, name: 'sealed', onAnswerAgain, mostAt });
   sealed.onRise((height) => finalized.rise(height, sealed.reportedBy));
   const both = [finalized, sealed];
-  /** Why no node gives the block of the head at which an index is to begin. */
+  /** Why no node gives the block of the head at which a new index would begin. */
   let lacked: { readonly height: number; readonly by: NodeTroubles } | undefined;
-  /** True where all who can be asked deny the block of a height. */
+  /** True where all nodes that can be asked deny the block of a height. */
   const isDenied = async (height: number, by: NodeTroubles, signal: AbortSignal): Promise<boolean> => {
     const asked = dependencies.nodes.forHeight(height, BLOCK_CALL);
     for (const node of asked) {
@@ -68,19 +68,19 @@ export function followHeads(dependencies: Dependencies) {
     run: (signal: AbortSignal): Promise<void> => runTogether(signal, [...finalized.loops, ...sealed.loops]),
     /** A node answers again: both heads are requested at once. */
     wake: (): void => both.forEach((each) => each.wake()),
-    /** A node was found to be of another chain: forgets what it told above this height of ours. */
+    /** A node was found to be of another chain: forgets what it reported above this height of ours. */
     forget: (node: string, height: number | undefined): void =>
       both.forEach((each) => each.fall(node, height)),
     /**
-     * The first finalized head whose block is not denied: an index begins there for good, and a node may be wrong. After some
-     * seconds those that other nodes report count as well. Expected errors: the signal's abort reason.
+     * The first finalized head whose block is not denied: an index that begins there cannot be moved, and a node may be
+     * wrong. After some seconds the heads of other nodes count as well. Expected errors: the signal's abort reason.
      */
     firstHead: async (signal: AbortSignal): Promise<number> => {
       const by = new NodeTroubles(dependencies);
       try {
         for (let round = 1; ; round += 1) {
           const head = finalized.height ?? (await unlessAborted<number>(signal, finalized.onRise));
-          const lower = round > ROUNDS_FOR_HIGHEST ? [...finalized.heard().values()] : [];
+          const lower = round > ROUNDS_FOR_HIGHEST ? [...finalized.recentReports().values()] : [];
           for (const height of new Set([head, ...lower.sort((a, b) => b - a)]))
             if (!(await isDenied(height, by, signal))) return height;
           lacked = { height: head, by };
@@ -90,7 +90,7 @@ export function followHeads(dependencies: Dependencies) {
         lacked = undefined;
       }
     },
-    /** The head that `firstHead` waits for the block of, and why that does not come; `undefined` while it does not. */
+    /** The head whose block `firstHead` waits for, and why it does not arrive; `undefined` while it does not wait. */
     lacked: () => lacked && { height: lacked.height, troubles: lacked.by.all() },
     /** Calls back when a node reports a head after none did for a while. Returns a function that unsubscribes. */
     onAnswerAgain: (callback: () => void): (() => void) => answering.add(callback),
@@ -108,16 +108,16 @@ interface HeadStream extends Way {
 }
 
 /**
- * Follows one head, which never falls while the node that told it is of our chain, by polls of all nodes in turn and, where
- * a node streams, by its stream, which is quicker. The polls show whether the stream keeps up: an open socket proves
- * nothing. One that delivers nothing, or does not reach the polled head in time, is replaced.
+ * Follows one head by polls of all nodes in turn and, where a node streams, by its stream, which is quicker. The polls
+ * show whether the stream keeps up: an open socket proves nothing. One that delivers nothing, or does not reach the
+ * polled head in time, is replaced.
  */
 function followHead(
   parts: Dependencies & {
     readonly name: 'finalized' | 'sealed';
     /** A node reported the head, after none had for a while. */
     readonly onAnswerAgain: () => void;
-    /** The highest that this node can know of: of what it reports far above, it counts instead. */
+    /** The highest that this node can know of: it replaces any report of the node far above. */
     readonly mostAt?: (node: string) => number | undefined;
   },
 ) {
@@ -127,9 +127,9 @@ function followHead(
   const risen = new Listeners<number>();
   const streamPause = new Pause(parts);
   const pollPause = new Pause(parts);
-  /** What was reported last of each height. */
+  /** The id reported last for each height. */
   const ids = new Map<number, Identifier>();
-  /** The one that is followed, unless it was left. */
+  /** The stream that is followed, unless it was left. */
   let stream: HeadStream | undefined;
   let polls = 0;
   let head: number | undefined;
@@ -138,7 +138,7 @@ function followHead(
   let risenAtMs = -Infinity;
   /** What each node reported last, and when. Bounded by the nodes. */
   const reports = new Map<string | undefined, { readonly height: number; readonly atMs: number }>();
-  /** Since when one node has reported the head alone, and what was indexed then. */
+  /** Since when only one node has reported the head, and what was indexed then. */
   let alone: { readonly sinceMs: number; readonly indexed: number } | undefined;
   /** Until when a node counts for no more than the others. Bounded by the nodes. */
   const doubtedUntilMs = new Map<string | undefined, number>();
@@ -157,9 +157,9 @@ function followHead(
     pollPause.wake();
   };
 
-  /** By node: what it reported of late. */
-  const heard = (): ReadonlyMap<string | undefined, number> => {
-    const sinceMs = clock.monotonic() - HEARD_WITHIN_MS;
+  /** By node: what it reported recently. */
+  const recentReports = (): ReadonlyMap<string | undefined, number> => {
+    const sinceMs = clock.monotonic() - REPORTED_WITHIN_MS;
     const recent = [...reports].filter(([, { atMs }]) => atMs > sinceMs);
     return new Map(recent.map(([node, { height }]) => [node, height]));
   };
@@ -175,7 +175,7 @@ function followHead(
     return height;
   };
 
-  /** A block of this height is of this kind, as a node says. False when that is no news. */
+  /** A node reports a head of this height. False if it is not higher. */
   const rise = (height: number, node: string | undefined): boolean => {
     if (height <= (head ?? -1)) return false;
     head = height;
@@ -186,7 +186,7 @@ function followHead(
     return true;
   };
 
-  /** A node is of another chain: where it reported the head, heads above this height, which is of ours, are news from now on. */
+  /** A node's reports are void: a head that it reported falls to this height, the highest that still counts. */
   const fall = (node: string | undefined, height: number | undefined): void => {
     ids.clear();
     reports.delete(node);
@@ -196,20 +196,21 @@ function followHead(
     wake();
   };
 
-  /** What is indexed, what others than this node reported of late, and the highest of these. */
+  /** What is indexed, what nodes other than this one reported recently, and the highest of these. */
   const besides = (node: string | undefined) => {
     const indexed = latestBlock()?.height ?? 0;
-    const others = [...heard()].flatMap(([name, height]) => (name === node ? [] : height));
+    const others = [...recentReports()].flatMap(([name, height]) => (name === node ? [] : height));
     return { indexed, others, most: Math.max(indexed, ...others) };
   };
 
+  /** A node reported a lower head than ours: checks whether ours was false. */
   const denied = (ours: number): void => {
     const nowMs = clock.monotonic();
     const { indexed, others, most } = besides(reportedBy);
     const isAlone = others.length > 0 && most <= ours - DENIED.heights && most - indexed < DENIED.heights;
     alone = isAlone ? (alone ?? { sinceMs: nowMs, indexed }) : undefined;
     const isKept = alone !== undefined && nowMs - alone.sinceMs >= DENIED.forMs && indexed > alone.indexed;
-    const highest = isKept ? most : Math.max(most, heard().get(reportedBy) ?? Infinity);
+    const highest = isKept ? most : Math.max(most, recentReports().get(reportedBy) ?? Infinity);
     if (!isKept && nowMs - risenAtMs < DENIED.forMs) return;
     if (highest > ours - DENIED.heights || others.length < Math.min(1, nodes.live().length - 1)) return;
     logger.warn({ height: ours, node: reportedBy }, 'a head that no other node reports was false');
@@ -266,7 +267,7 @@ function followHead(
     if (from.height < 0) chooser.works(from);
     from.height = height;
     if (height >= (from.owed?.height ?? Infinity)) from.owed = undefined;
-    if (rise(height, from.node.name)) chooser.cameBy();
+    if (rise(height, from.node.name)) chooser.progressed();
   };
 
   const poll = async (signal: AbortSignal): Promise<void> => {
@@ -277,7 +278,7 @@ function followHead(
     }
   };
 
-  /** Takes the head that the next node tells, if it tells one. Expected errors: the signal's abort reason. */
+  /** Takes the head that the next node reports, if any. Expected errors: the signal's abort reason. */
   const askNext = async (signal: AbortSignal): Promise<number | undefined> => {
     const live = nodes.live(CALL);
     const healthy = live.filter((node) => node.supports(CALL) && node.healthOf(CALL) === 'healthy');
@@ -340,11 +341,11 @@ function followHead(
     get reportedBy(): string | undefined {
       return reportedBy;
     },
-    /** The id that any node reported of a recent head; `undefined`: none did. */
+    /** The id that any node reported for a recent head; `undefined`: none did. */
     idAt: (height: number): Identifier | undefined => ids.get(height),
     /** Calls back each time the head rises. Returns a function that unsubscribes. */
     onRise: (callback: (height: number) => void): (() => void) => risen.add(callback),
-    heard,
+    recentReports,
     rise,
     fall,
     troubles,

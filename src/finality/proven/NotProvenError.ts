@@ -1,7 +1,7 @@
 /** Why nothing more can be proven final now. */
 export class NotProvenError extends Error {
   override readonly name = 'NotProvenError';
-  /** To be tried again after so long, whether blocks come or not. `undefined`: with the next block. */
+  /** When to try again, whether blocks arrive or not. `undefined`: with the next block. */
   readonly pauseMs: number | undefined;
 
   constructor(reason: string, pauseMs?: number) {

@@ -14,11 +14,11 @@ const PACE_MS = 20;
 const LOOK_EVERY_MS = 1_000;
 /** Pause before nodes that failed are asked again. */
 const AGAIN_MS = 15_000;
-/** How long heights are left alone for which nodes failed while others were proven. */
-const FAILED_ALONE_MS = 60_000;
-/** How long heights that no node can prove are left alone. */
-const LEFT_ALONE_MS = 600_000;
-/** The most heights that are left alone because those just above cannot be proven. */
+/** How long to skip heights for which nodes failed while other heights were proven. */
+const SKIPPED_AFTER_FAILURE_MS = 60_000;
+/** How long to skip heights that no node can prove. */
+const SKIPPED_FOR_MS = 600_000;
+/** The most heights that are skipped because those just above cannot be proven. */
 const MAX_SKIPPED_HEIGHTS = 1_000_000;
 
 interface Dependencies {
@@ -30,35 +30,35 @@ interface Dependencies {
   /** The share of its speed that history may have, above 0 to 1. */
   readonly share: () => number;
   readonly room?: WriteRoom | undefined;
-  /** More blocks are proven: what follows from them may be proven now, though the head stands still. */
+  /** More blocks are proven: their consequences may be provable now, even if the head stands still. */
   readonly onProven: () => void;
-  /** The proof of a stored block is of other guarantees, or of another parent: it has to be fetched again. */
+  /** A stored block has other guarantees, or another parent, than its proof: it has to be fetched again. */
   readonly onDamage: (damage: FoundDamage) => void;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
-/** `undefined`: the height is not stored any more, or is damaged, which a read tells. */
+/** `undefined`: the height is no longer stored, or is damaged, which the read reports. */
 type Asked =
   | { readonly kind: 'proven'; readonly block: FinalizedBlock }
-  /** `unprovable`: no node has what proves it. `refuted`: this height alone is not as the nodes say. */
+  /** `unprovable`: no node has its proof. `refuted`: at this height alone, nodes and store disagree. */
   | { readonly kind: 'unprovable' | 'refuted' | 'failed'; readonly reason: string }
   | undefined;
 
 /**
- * Proves what was stored without a proof, by an earlier version or with `proof.mode: off`: gets these blocks from the nodes
- * again, newest first, and adds the proofs. It keeps nothing but what is durable, so it may end at any time.
+ * Proves what was stored without a proof, by an earlier version or with `proof.mode: off`: fetches these blocks from the
+ * nodes again, newest first, and adds the proofs. All its state is durable, so it may end at any time.
  */
 export class ProofBackfill {
   readonly #deps: Dependencies;
-  /** All heights from here on were tried: in this pass, or as they came. */
+  /** All heights from here on were tried: in this pass, or when they were indexed. */
   #triedFrom = 0;
   /** When a new pass begins, at the top. */
   #againAtMs = 0;
-  /** How many heights to leave alone where the next ones cannot be proven either. */
+  /** How many heights to skip where the next ones cannot be proven either. */
   #skipped = BATCH_HEIGHTS;
   #reason: string | undefined;
-  /** The same without what is over once nodes answer again. */
+  /** The same, without failures that end once nodes answer again. */
   #lasting: string | undefined;
   #hasWarned = false;
 
@@ -91,7 +91,7 @@ export class ProofBackfill {
   #beginPass(): void {
     const { clock, store } = this.#deps;
     this.#triedFrom = (store.unproven().at(-1)?.to ?? -1) + 1;
-    this.#againAtMs = clock.monotonic() + LEFT_ALONE_MS;
+    this.#againAtMs = clock.monotonic() + SKIPPED_FOR_MS;
     this.#skipped = BATCH_HEIGHTS;
     this.#lasting = undefined;
   }
@@ -109,7 +109,7 @@ export class ProofBackfill {
     return { from: Math.max(highest.from, to - BATCH_HEIGHTS + 1), to };
   }
 
-  /** False: nodes failed, and may do better later. */
+  /** False: the nodes failed, and may succeed later. */
   async #prove({ from, to }: HeightRange, signal: AbortSignal): Promise<boolean> {
     const heights = Array.from({ length: to - from + 1 }, (_, index) => to - index);
     const asked = await Promise.allSettled(heights.map((height) => this.#ask(height, signal)));
@@ -138,7 +138,7 @@ export class ProofBackfill {
       this.#skipped = Math.min(2 * this.#skipped, MAX_SKIPPED_HEIGHTS);
     }
     if (kinds.has('failed'))
-      this.#againAtMs = Math.min(this.#againAtMs, this.#deps.clock.monotonic() + FAILED_ALONE_MS);
+      this.#againAtMs = Math.min(this.#againAtMs, this.#deps.clock.monotonic() + SKIPPED_AFTER_FAILURE_MS);
     return true;
   }
 

@@ -7,7 +7,7 @@ import type { CertificateThread, EpochState, StateParts, StoredHeader } from '..
 const METHOD = 'GetProtocolStateSnapshotByHeight';
 /** A snapshot has megabytes, and the node gathers it first. */
 const TIMEOUT_MS = 30_000;
-/** Failures that say nothing of what the node has. */
+/** Failures that say nothing about what the node has. */
 const PASSING: ReadonlySet<UpstreamErrorKind> = new Set([
   'unavailable',
   'deadline',
@@ -21,16 +21,16 @@ export type ProtocolStateAnswer =
   | {
       readonly state: undefined;
       readonly reason: string;
-      /** Every node that serves the height was asked and cannot give it: another time will not help. */
+      /** Every node that serves the height was asked and cannot provide it: asking again soon will not help. */
       readonly isLacking: boolean;
     };
 
 /**
- * Asks one node after the other for the protocol state at a block, which says who signs. Any node will do, as nothing is
- * taken that does not hash to the `protocol_state_id` in the header.
+ * Asks one node after another for the protocol state at a block, which says who signs. Any node will do: a state is
+ * accepted only if it hashes to the `protocol_state_id` in the header.
  *
- * A node that gives anything else is reported for this call alone, not as a liar: after an upgrade of the network, honest
- * nodes may all give a form that this version does not know. Expected errors: `CertificateThreadError`; the signal's abort
+ * A node that gives anything else is reported for this call alone, not as a liar: after an upgrade of the network, all
+ * honest nodes may give a form that this version does not know. Expected errors: `CertificateThreadError`; the signal's abort
  * reason.
  */
 export async function askProtocolState(
@@ -69,7 +69,7 @@ export async function askProtocolState(
       reason = reading.reason;
     } catch (error) {
       if (!(error instanceof CertificateThreadError)) throw error;
-      // What this node sent may have ended the thread: the others are asked as well.
+      // This node's data may have ended the thread: the other nodes are asked as well.
       unread = error;
       reason = error.message;
     }

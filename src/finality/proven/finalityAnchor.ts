@@ -8,14 +8,14 @@ import { askProtocolState, type ProtocolStateAnswer } from './askProtocolState.j
 import { NotProvenError } from './NotProvenError.js';
 
 const EVIDENCE = 'GetCommitteeEvidence';
-/** Pause before nodes are asked again for a protocol state that none has. */
+/** Pause before nodes are asked again for a protocol state that none of them has. */
 const LACKING_MS = 300_000;
 /** The same where one may have it and does not answer. */
 export const AGAIN_MS = 15_000;
 
 /**
- * A block whose id is taken for true, best first: named by the operator (`checkpoint`), by the spork table as the root of a
- * spork (`spork_root`) or as the last block before the next one (`spork_table`), or taken on the nodes' word (`first_use`).
+ * A block whose id is trusted, best first: named by the operator (`checkpoint`), by the spork table as the root of a
+ * spork (`spork_root`) or as the last block before the next one (`spork_table`), or by the nodes (`first_use`).
  */
 export interface Anchor {
   readonly kind: 'checkpoint' | 'spork_root' | 'spork_table' | 'first_use';
@@ -23,7 +23,7 @@ export interface Anchor {
   readonly id: Identifier;
 }
 
-/** What the configuration says of a block. */
+/** A block that the configuration names. */
 export type NamedBlock = Anchor & { readonly kind: Exclude<Anchor['kind'], 'first_use'> };
 
 export const NAMED_BY: Readonly<Record<NamedBlock['kind'], string>> = {
@@ -51,7 +51,7 @@ export interface KnownEpochs {
   readonly height: number;
 }
 
-type Told = Extract<ProtocolStateAnswer, { parts: object }>;
+type GivenState = Extract<ProtocolStateAnswer, { parts: object }>;
 
 /** The block that finality rests on, and who signs above: `undefined` where nothing is signed. */
 export interface Begun {
@@ -60,15 +60,15 @@ export interface Begun {
 }
 
 /**
- * Finds the block that finality rests on, and who signs from there on: its protocol state says so, and for each later epoch
- * that of a block that those before have proven (docs/decisions/0015-who-signs-next.md).
+ * Finds the block that finality rests on, and who signs from there on: its protocol state names them, and for each later
+ * epoch that of a block that the earlier signers have proven (docs/decisions/0015-who-signs-next.md).
  *
- * On first use the nodes are believed once: that our first block is of the chain, or, where no node gives its protocol
- * state any more, or that of the spork's root, that our newest one is (which then is the anchor, and stays it after a restart).
- * A checkpoint is never replaced like that, and no anchor is once it is found: whoever can withhold the state at the end of
- * an epoch would have us believe a next one of his own.
+ * On first use the nodes are believed once: that our first block is of the chain, or, where no node still has its
+ * protocol state, or that of the spork's root, that our newest one is (which stays the anchor after a restart).
+ * A checkpoint is never replaced like that, nor any anchor once it is found: a node that withholds the state at the end
+ * of an epoch could otherwise make us accept a next committee of its choice.
  *
- * `named`: best first, the checkpoint, if any, alone of its kind. Without one in range: the first block, on the nodes' word.
+ * `named`: best first, with at most one checkpoint. Without one in range: the first block, as the nodes report it.
  */
 export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDependencies) {
   const { blockAt, logger, nodes, store } = parts;
@@ -89,14 +89,14 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
   const isLinked = (from: number, to: number): boolean =>
     from === to || !store.unproven().some((range) => range.from <= to && from <= range.to);
 
-  /** What is kept of our chain, the highest first. */
+  /** The evidence kept for our chain, highest first. */
   const keptIn = async ({ from, to }: HeightRange): Promise<readonly CommitteeEvidence[]> => {
     const kept: CommitteeEvidence[] = [];
     for (const evidence of (await store.evidence()).toReversed()) {
       const { height, id, isAnchor } = evidence;
       if (height < from || height > to) continue;
       const stored = (await blockAt(height))?.id;
-      // Damaged: without it others would be believed.
+      // Damaged: without it another anchor would be trusted.
       if (stored === undefined && isAnchor) throw new NotProvenError(`block ${height} cannot be read now`);
       if (stored === id) kept.push(evidence);
     }
@@ -104,7 +104,7 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
   };
 
   /**
-   * The highest that is kept. Where nothing is: what a peer has of the highest is kept, if it is of our chain, follows from
+   * The highest evidence kept. If there is none, keeps a peer's highest, provided that it is of our chain, follows from
    * the block at `to` by hash, and hashes to its state.
    */
   const newestKept = async (
@@ -131,7 +131,7 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
     return undefined;
   };
 
-  /** As it was kept, or else as a node gives it. */
+  /** The state that was kept, or else the one that a node gives. */
   const stateAt = async (
     header: StoredHeader,
     kept: CommitteeEvidence | undefined,
@@ -144,7 +144,7 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
       : { state, parts: mine, wasAnchor: mine.isAnchor };
   };
 
-  /** Who signs at the newest block of the range of which that is kept, here or by a peer; else at its last one, as nodes tell. */
+  /** Who signs at the newest block of the range with evidence, ours or a peer's; else, by the nodes, at its last one. */
   const newestIn = async (range: HeightRange, signal: AbortSignal) => {
     const { to } = range;
     const kept = await newestKept(range, signal);
@@ -152,16 +152,16 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
     return { header, answer: await stateAt(header, kept, signal) };
   };
 
-  /** `header`: whose state the answer is, the block itself or one below. */
+  /** `header`: the block that the answer is for, the anchor itself or one below. */
   const beginAt = async (
     { kind, height, id }: Anchor,
     header: StoredHeader,
-    answer?: Told,
+    answer?: GivenState,
   ): Promise<Begun> => {
-    const { parts: told, state, wasAnchor } = answer ?? {};
+    const { parts: given, state, wasAnchor } = answer ?? {};
     const { height: at, id: block } = header;
-    if (told !== undefined && wasAnchor !== true)
-      await store.keepEvidence({ ...told, height: at, id: block, isAnchor: true });
+    if (given !== undefined && wasAnchor !== true)
+      await store.keepEvidence({ ...given, height: at, id: block, isAnchor: true });
     const { epoch, members } = state?.current.committee ?? {};
     logger.info(
       { kind, height, id, epoch, members: members?.length },
@@ -170,13 +170,13 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
     return { anchor: { kind, height, id }, known: state && { state, height: at } };
   };
 
-  /** A peer learns who signs at any time. */
-  const pausing = ({ reason, isLacking }: Exclude<ProtocolStateAnswer, Told>) =>
+  /** A peer may learn who signs at any time. */
+  const pausing = ({ reason, isLacking }: Exclude<ProtocolStateAnswer, GivenState>) =>
     new NotProvenError(reason, isLacking && nodes.peers().length === 0 ? LACKING_MS : AGAIN_MS);
 
   /**
-   * The anchor, and who signs there. The last block of a spork needs nobody: nothing is signed above it, and all
-   * below follow by hash. Expected errors: those of the dependencies; the abort reason.
+   * The anchor, and who signs there. The last block of a spork needs no committee: nothing is signed above it, and all
+   * blocks below follow by hash. Expected errors: those of the dependencies; the abort reason.
    */
   const begin = async (range: HeightRange, signal: AbortSignal): Promise<Begun> => {
     const { from, to } = range;
@@ -189,7 +189,7 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
     const last = checkpoint === undefined ? namedIn(range, 'spork_table') : undefined;
     if (root === undefined && last !== undefined) return beginAt(last, await headerAt(last.height));
     const believed = checkpoint ? undefined : (await keptIn(range)).find(({ isAnchor }) => isAnchor)?.height;
-    // What is kept of a block below follows from the named one by hash.
+    // Evidence kept for a block below follows from the named one by hash.
     const { header, answer } = await newestIn({ from, to: root?.height ?? believed ?? from }, signal);
     if (answer.state !== undefined) return beginAt(root ?? { kind: 'first_use', ...header }, header, answer);
     if (last !== undefined) return beginAt(last, await headerAt(last.height));
@@ -199,7 +199,7 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
     return beginAt({ kind: 'first_use', ...newest }, newest, newer);
   };
 
-  /** Who signs in a later epoch, by the highest block that is proven. Expected errors: as for `begin`. */
+  /** Who signs in a later epoch, according to the highest proven block. Expected errors: as for `begin`. */
   const follow = async (
     { state, height }: KnownEpochs,
     provenHeight: number,
@@ -218,9 +218,9 @@ export function finalityAnchor(named: readonly NamedBlock[], parts: AnchorDepend
         isLacking &&= answer.isLacking;
       } else if (lastViewOf(answer.state) <= lastView) why = 'the last proven block does not say';
       else {
-        const { parts: told, wasAnchor } = answer;
+        const { parts: given, wasAnchor } = answer;
         if (wasAnchor === undefined)
-          await store.keepEvidence({ ...told, height: at, id: header.id, isAnchor: false });
+          await store.keepEvidence({ ...given, height: at, id: header.id, isAnchor: false });
         return { state: answer.state, height: at };
       }
     }

@@ -21,10 +21,10 @@ const MAX_HEADERS = 16;
 const TIP_LAG = 3;
 /** While catching up, certificates are verified in blocks whose height is a multiple of this. */
 const SPARSE_HEIGHTS = 1_000;
-const CATCHING_UP = `while blocks are caught up with, only every ${SPARSE_HEIGHTS}th certificate is verified`;
-/** How long nodes may take to name a spork of which they give blocks, before its certificates count as false. */
+const CATCHING_UP = `while catching up, only every ${SPARSE_HEIGHTS}th certificate is verified`;
+/** How long nodes may give blocks of a spork that they do not name, before its certificates count as invalid. */
 const SPORK_NAMED_WITHIN_MS = 60_000;
-/** Failures after which it is tried again. */
+/** Failures that are retried. */
 const PASSING = [CertificateThreadError, StorageError, WireError];
 const NOTHING_YET = 'this process has indexed no block yet, or does not follow the chain';
 /** A node may take half a minute to answer. */
@@ -36,7 +36,7 @@ export interface FinalityProverDependencies extends AnchorDependencies {
    * follow the chain.
    */
   readonly range: () => HeightRange | undefined;
-  /** The blocks whose seals are in the payload of a recent block; none where that is not known. */
+  /** The blocks that the payload of a recent block seals; empty where unknown. */
   readonly sealedBy: (id: Identifier) => readonly Identifier[];
   /** The height of a stored block. Expected errors: `StorageError`. */
   readonly heightOf: (id: Identifier) => Promise<number | undefined>;
@@ -46,7 +46,7 @@ export interface FinalityProverDependencies extends AnchorDependencies {
   readonly onMoved: (listener: () => void) => () => void;
   /** Keeps the height of a block that was proven final, for other processes. Expected errors: `StorageError`. */
   readonly keep?: ((height: number) => Promise<void>) | undefined;
-  /** The nodes may be of another spork than when they identified themselves. */
+  /** Identifies the nodes again: they may have moved to another spork. */
   readonly askAgain: () => void;
   readonly thread: Pick<CertificateThread, 'readState' | 'verify'>;
   readonly clock: Clock;
@@ -55,13 +55,13 @@ export interface FinalityProverDependencies extends AnchorDependencies {
 
 type Proven = Extract<Awaited<ReturnType<typeof provenFinal>>, { kind: 'final' }>;
 
-/** What is known of a chain: forgotten where the store goes back, or another spork begins. */
+/** What is known of a chain: forgotten when the store is rewound, or another spork begins. */
 interface Found extends Partial<Begun> {
   /** Heights of named blocks that are stored and have the named ids. */
   readonly compared: Set<number>;
-  /** The last of a valid certificate, who signed it, and the highest block that it or one below seals. */
+  /** The last block of a valid certificate, who signed it, and the highest block that it or one below seals. */
   proven?: Proven & { readonly signers: Committee | undefined; readonly sealedHeight: number | undefined };
-  /** The newest certificate is invalid: what is stored above `rewindTo` may be of a chain that nobody signed. */
+  /** The newest certificate is invalid: what is stored above `rewindTo` may be of an unsigned chain. */
   failed?: { readonly height: number; readonly rewindTo: number; readonly reason: string } | undefined;
   /** Since when there are blocks of a spork that no node has named. */
   unnamedSinceMs?: number | undefined;
@@ -72,8 +72,8 @@ interface Found extends Partial<Begun> {
 export type FinalityProver = ReturnType<typeof finalityProver>;
 
 /**
- * Proves that the stored chain is final: consensus nodes signed for its newest blocks, and one certificate proves all
- * below, those that came meanwhile included. It holds up nothing: what is missing is a reason in its status.
+ * Proves that the stored chain is final: consensus nodes signed its newest blocks, and one certificate proves all blocks
+ * below, those that arrived meanwhile included. It never delays indexing: its status says why anything is unproven.
  */
 export function finalityProver(
   options: {
@@ -92,9 +92,9 @@ export function finalityProver(
   let found: Found = { compared: new Set() };
   /** The highest block that was proven final, also in an earlier spork; `undefined` once the store was rewound below. */
   let final: BlockHead | undefined;
-  let tell: () => void = () => undefined;
+  let notify: () => void = () => undefined;
   let reason: string | undefined = NOTHING_YET;
-  /** Where the blocks began that were looked at last. */
+  /** The first height of the range that was last examined. */
   let lookedFrom = -1;
   let hasWarned = false;
 
@@ -105,7 +105,7 @@ export function finalityProver(
 
   const reached = (block: BlockHead | undefined): void => {
     final = block;
-    tell();
+    notify();
   };
 
   const forget = (): void => {
@@ -122,7 +122,7 @@ export function finalityProver(
     }
     const { anchor, known, proven } = found;
     const isBack = range.to < Math.max(anchor?.height ?? 0, known?.height ?? 0, proven?.height ?? 0);
-    // The store went back, or another spork began.
+    // The store was rewound, or another spork began.
     if (range.to < (final?.height ?? 0)) reached(undefined);
     if (isBack || range.from > lookedFrom) forget();
     lookedFrom = range.from;
@@ -136,7 +136,7 @@ export function finalityProver(
       if (!isKnown && !PASSING.some((type) => error instanceof type)) throw error;
       reason = messageOf(error);
       const head = dependencies.head() ?? Infinity;
-      // Whoever named a checkpoint counts on it, once blocks are caught up with that far.
+      // An operator who named a checkpoint relies on it, once the index has caught up to it.
       const isMissed = checkpoint !== undefined && (checkpoint <= range.to || checkpoint > head);
       if (!isKnown || isMissed) warn({ reason }, 'finality cannot be proven now');
       const pauseMs = isKnown ? error.pauseMs : AGAIN_MS;
@@ -165,7 +165,7 @@ export function finalityProver(
   const prove = async (range: HeightRange, signal: AbortSignal): Promise<string | undefined> => {
     await compare();
     if (!isProving) return undefined;
-    // The last block of the spork, where it is stored by now, is better than the nodes' word.
+    // The last block of the spork, if it is stored by now, is a better anchor than the nodes' report.
     if (found.anchor?.kind === 'first_use' && namedIn(range, 'spork_table') !== undefined) forget();
     if (found.anchor === undefined) Object.assign(found, await begin(range, signal));
     const { known } = found;
@@ -211,7 +211,7 @@ export function finalityProver(
       headers.unshift(await headerAt(next));
       const verdict = await provenFinal(headers, verify);
       if (verdict.kind === 'undecided') continue;
-      // Blocks may still have to be caught up with, where few certificates count: a simulated chain has only those.
+      // The index may still be catching up, where few certificates count: a simulated chain has only those.
       if (verdict.kind === 'refused' && head === undefined) return 'the head is not known yet';
       if (verdict.kind === 'refused' && signers !== undefined) await refuseNewSpork(verdict.height);
       metrics.quorumCertificates.inc({ result: verdict.kind === 'final' ? 'valid' : 'invalid' });
@@ -224,7 +224,7 @@ export function finalityProver(
       }
       const sealedHeight = await sealedAt(verdict);
       if (found.proven === undefined) logger.info({ height: verdict.height }, 'the chain is proven final');
-      // All at once: what is said of it and what readers see must agree.
+      // All at once: the status and what readers see must agree.
       found.proven = { ...verdict, signers, sealedHeight };
       found.failed = found.unnamedSinceMs = undefined;
       hasWarned = false;
@@ -236,8 +236,8 @@ export function finalityProver(
   };
 
   /**
-   * Others sign from the root of a spork on, the only block without a certificate, and a node that moved there tells of it in its
-   * next handshake. Expected errors: `NotProvenError` for a root; `StorageError`; `WireError`.
+   * From the root of a spork on, the only block without a certificate, another committee signs; a node that moved there
+   * names the spork in its next handshake. Expected errors: `NotProvenError` for a root; `StorageError`; `WireError`.
    */
   const refuseNewSpork = async (height: number): Promise<void> => {
     const lowest = Math.max(found.proven?.height ?? lookedFrom, height - SPARSE_HEIGHTS);
@@ -251,8 +251,8 @@ export function finalityProver(
   };
 
   /**
-   * The highest block that a block, or one below it, seals. Seals come in the order of the blocks that they are for, so the
-   * newest block with any has the highest.
+   * The highest block that a block, or one below it, seals. Seals are in the order of their blocks, so the newest block
+   * with any has the highest.
    */
   const sealedAt = async ({ height, id }: Proven): Promise<number | undefined> => {
     const before = found.proven?.sealedHeight;
@@ -271,7 +271,7 @@ export function finalityProver(
   const checkBelow = async (known: KnownEpochs, top: number, head: number | undefined): Promise<void> => {
     const { failed } = found;
     const provenHeight = () => found.proven?.height;
-    // Shared with the chain that was signed.
+    // The highest height shared with the chain that was signed.
     await highestShared({ firstHeight: known.height + 1, differing: top }, async (height) => {
       const before = provenHeight();
       await check(known, height, head);
@@ -287,7 +287,7 @@ export function finalityProver(
       const committee = proven?.signers ?? known?.state.current.committee;
       return {
         anchor,
-        /** All below follow by hash. */
+        /** All blocks below follow by hash. */
         provenHeight: proven?.height ?? (anchor?.kind === 'spork_table' ? anchor.height : undefined),
         /** Who signed the last valid certificate, or signs at the anchor. */
         committee: committee && {
@@ -302,16 +302,16 @@ export function finalityProver(
         failed,
       };
     },
-    /** The block up to which readers may read where they see only what is proven. */
+    /** The block up to which readers that see only proven blocks may read. */
     finalBlock: () => final,
     /**
-     * The highest block whose seal is in the payload of a block that is proven final; `undefined`: not known, because no seal was
-     * seen since the start, or because they are of blocks that are not stored.
+     * The highest block whose seal is in the payload of a block that is proven final; `undefined`: not known, because no
+     * seal was seen since the start, or because the sealed blocks are not stored.
      */
     sealedHeight: () => found.proven?.sealedHeight,
     /** Calls back when `finalBlock` has changed. One listener. */
     onProven: (listener: () => void): void => {
-      tell = listener;
+      notify = listener;
     },
     /**
      * Runs until the signal aborts. Expected errors: OperatorError (`foreign`) when a named block is not of our chain; the

@@ -28,8 +28,8 @@ export interface JobConsumerDependencies<J extends Job> {
 
 /**
  * Hands out jobs in ascending order, concurrently within two bounds, and keeps the progress P: the end of the contiguous
- * run of finished jobs. At least once: after a restart everything above P runs again. `run` is its whole life; `start`,
- * `check` and `stop` are the steps of it. Guide: docs/jobqueue.md.
+ * run of finished jobs. At least once: after a restart everything above P runs again. `run` is its whole life cycle, of
+ * which `start`, `check` and `stop` are the steps. Guide: docs/jobqueue.md.
  *
  * - `check` and every `done` only set a flag; reading, handing out, progress and hooks happen in a pass that starts in a
  *   later microtask. So both may be called from anywhere, even from inside the worker's own call. One pass runs at a

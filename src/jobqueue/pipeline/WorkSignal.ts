@@ -2,9 +2,9 @@ import { unlessAborted } from '../../runtime/index.js';
 import type { Notifiable, WakeUp } from '../types.js';
 
 /**
- * One slot for "there may be work". Any number of `notify` calls while nobody waits make one wake-up; a `notify` while
- * the waiter is working is kept, and causes exactly one more round. A wake-up is never lost: neither when it comes before
- * anybody waits, nor when a waiter is cancelled.
+ * One slot for "there may be work". Any number of `notify` calls without a waiter make one wake-up; a `notify` while the
+ * waiter is working is kept, and causes exactly one more round. A wake-up is never lost: neither if it comes before there
+ * is a waiter, nor if a waiter is cancelled.
  */
 export class WorkSignal implements WakeUp, Notifiable {
   #pending = false;

@@ -82,7 +82,7 @@ describe('identification', () => {
     await waiting;
     const told = ['access node does not answer', 'access node answers again'];
     expect(logger.messages().filter((message) => message.includes('answer'))).toEqual(told);
-    expect(logger.messages()).toContain('access node does not say who it is');
+    expect(logger.messages()).toContain('access node does not identify itself');
     expect(stateOf(net, 'a:1')?.state).toBe('healthy');
   });
 
@@ -109,7 +109,7 @@ describe('identification', () => {
     const { net } = await identified({ 'genesis:1': { version: version(0), blockIdAt } });
     expect(net.sporkAt(7)).toBeUndefined();
     let told = false;
-    const waiting = net.whenTold(7, stop.signal).then(() => (told = true));
+    const waiting = net.whenSporkKnown(7, stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     isThere = true;
@@ -126,7 +126,7 @@ describe('identification', () => {
   it('waits a minute at most for nodes that never tell, and soon asks them no more often than others', async () => {
     const mute = { version: version(0), blockIdAt: () => undefined };
     const { net, nodes } = await identified({ 'mute:1': mute });
-    const waiting = net.whenTold(7, stop.signal);
+    const waiting = net.whenSporkKnown(7, stop.signal);
     await clock.advance(MINUTE_MS);
     await waiting;
     await clock.advance(MINUTE_MS);
@@ -136,7 +136,7 @@ describe('identification', () => {
     expect(nodes.node('mute:1').asked).toBe(asked);
     // Where every node has told where its own spork begins, nothing is waited for.
     const { net: told } = await identified({ 'a:1': { version: version(500) } });
-    await told.whenTold(7, stop.signal);
+    await told.whenSporkKnown(7, stop.signal);
     expect(told.sporkAt(7)).toBeUndefined();
   });
 
@@ -271,7 +271,7 @@ describe('a node that fails some of the questions', () => {
     await clock.advance(5_000);
     expect(net.identityTroubles()).toEqual([]);
     let told = false;
-    const waiting = net.whenTold('root', stop.signal).then(() => (told = true));
+    const waiting = net.whenSporkKnown('root', stop.signal).then(() => (told = true));
     await clock.advance(20_000);
     expect(told).toBe(false);
     const [denial] = net.identityTroubles();
@@ -321,7 +321,7 @@ describe('a node that fails some of the questions', () => {
     expect(names(net.forHeight(41))).toEqual(['a:1']);
   });
 
-  it('is named with its words, how often and since when, while it does not say who it is', async () => {
+  it('is named with its words, how often and since when, while it does not identify itself', async () => {
     const fails = { GetNetworkParameters: 'internal', GetLatestBlockHeader: 'internal' } as const;
     const script: NodeScript = { version: version(5), fails };
     const silence = { GetNetworkParameters: 'deadline', GetLatestBlockHeader: 'deadline' } as const;

@@ -237,7 +237,7 @@ it.each([
     const fields = { height: 2, sporkId, blockId: block(2, []).id };
     const warnings = logger.of('warn');
     expect(warnings).toEqual([
-      { level: 'warn', message: 'a node tells of a spork that does not exist', fields },
+      { level: 'warn', message: 'a node claims a spork that does not exist', fields },
     ]);
     told.splice(0, 1, { rootHeight: 5, sporkId: block(5, []).id });
     await put(5, new Uint8Array(0));

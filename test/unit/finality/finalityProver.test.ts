@@ -209,7 +209,7 @@ it('verifies a certificate now and then while it catches up', async () => {
         its.store.set(moved(height), { ...headerAt(height), height: moved(height) });
     },
   });
-  const reason = 'while blocks are caught up with, only every 1000th certificate is verified';
+  const reason = 'while catching up, only every 1000th certificate is verified';
   expect(proving.status).toMatchObject({ provenHeight: undefined, reason });
   await proving.reaches(2_000);
   expect(proving.status).toMatchObject({ provenHeight: 1_998, reason });

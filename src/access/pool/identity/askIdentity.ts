@@ -17,7 +17,7 @@ const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
   'unimplemented',
 ]);
 
-/** No answer at all: the next one may tell. */
+/** No answer at all: asking again may bring one. */
 const SILENT: ReadonlySet<UpstreamErrorKind> = new Set(['unavailable', 'deadline']);
 
 /** Longest wait for one answer before the next question is sent. */
@@ -26,18 +26,18 @@ const NEXT_ASKED_AFTER_MS = 500;
 /** What else to ask in the handshake, and how long to wait. */
 export interface Inquiry {
   readonly timeoutMs: number;
-  /** True when the node is known to have another block than ours: the highest common height has been searched already. */
+  /** True when its block is known to differ from ours: the highest common height was searched already. */
   readonly isForeign: boolean;
-  /** An index may begin below the spork of its head, which is the one that it names. */
+  /** An index may begin below the spork of its head, the only one that it names. */
   readonly isIndexer: boolean;
   readonly clock: Clock;
 }
 
 /**
- * Identifies a node in four or a few more calls. A node that lacks a call, or fails it, is used all the same: what it does
- * not say stays unknown. Only its chain is required, from its parameters or its latest header. The calls are sent one
- * after the other, the header last: a call that breaks the connection breaks all calls under way on it. Expected errors:
- * `UpstreamError` when the chain stays unknown, or where it parted from ours; the signal's abort reason.
+ * Identifies a node in four or a few more calls. A node that lacks a call, or fails it, is still used: what it does not
+ * report stays unknown. Only its chain is required, from its parameters or its latest header. The calls are sent one
+ * after another, the header last: a call that breaks the connection breaks all calls under way on it. Expected errors:
+ * `UpstreamError` when the chain stays unknown, or the height where it diverged from ours; the signal's abort reason.
  */
 export async function askIdentity(
   node: AccessNode,
@@ -70,7 +70,7 @@ export async function askIdentity(
   const comparison = isOther
     ? { ...found, sharedHeight: await sharedHeight(expectation, found.height, blockAt) }
     : found;
-  // The connection was lost meanwhile. Another node may answer at its address by now: what was said before says nothing of it.
+  // The connection was lost meanwhile: another node may answer at the address now, so the answers do not count.
   if (kinds.has('unavailable') && mayAskAgain) return askIdentity(node, expectation, signal, inquiry, false);
   const isVague = [...kinds].some((kind) => SILENT.has(kind));
   return { chainId, semver, sporkId, ...roots, comparison, head: headHeight, isVague };
@@ -79,7 +79,7 @@ export async function askIdentity(
 type BlockAt = (height: number) => Promise<ReceivedBlock | UpstreamError>;
 type Ask = <T>(ask: () => Promise<T>) => Promise<T | UpstreamError>;
 
-/** Sends one question after the other; does not wait for a late answer. */
+/** Sends one question after another, without waiting for a late answer. */
 function inTurns(clock: Clock): Ask {
   let turn = Promise.resolve();
   return (ask) => {
@@ -99,7 +99,7 @@ function chainOf(
   throw parameters.kind === 'unimplemented' ? head : parameters;
 }
 
-/** No chain begins above its own head: if a node says so, its root is asked for in another way. */
+/** No chain begins above its own head: if a node claims so, its root is found in another way. */
 function believable(
   { name }: AccessNode,
   info: NodeVersionInfo | UpstreamError,
@@ -130,7 +130,7 @@ async function askRoots(
   const reported = (height: number): number | undefined => (height === 0 ? undefined : height);
   const { isIndexer } = inquiry;
   const isSilent = info instanceof UpstreamError;
-  // An index that names its spork knows where that begins, as it does itself: asking for height 0 tells no more than it knows.
+  // An index that names its spork knows the first heights of the spork and its own: height 0 would add nothing.
   const isSure = isIndexer && !isSilent && info.sporkId !== '';
   const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : reported(info.sporkRootHeight);
   const nodeRoot = isSure ? info.nodeRootHeight : isSilent ? undefined : reported(info.nodeRootHeight);
@@ -156,10 +156,10 @@ async function askRoots(
   };
 }
 
-/** The node has a block there, whatever it is worth: one of another chain does not fit ours. */
+/** The node has a block there, valid or not: a block of another chain cannot be proven for ours. */
 const HAS_BLOCK: ReadonlySet<UpstreamErrorKind> = new Set(['forged', 'unproven']);
 
-/** Requests block 0, by stream where the call fails or is slow. Returns the refusal, which may name a root, if it is not there. */
+/** Requests block 0, by stream if the call fails or is slow. Returns the refusal, which may name a root, if any. */
 async function askZero(
   node: AccessNode,
   signal: AbortSignal,
@@ -200,7 +200,7 @@ async function compareBlocks(
   if (isFinalized(atKnown))
     return { isWatermark: true, height: known.height, ours: known.id, theirs: atKnown.block.id };
   if (headHeight === undefined || headHeight >= known.height) return undefined;
-  // `undefined` for a height in a hole of the index.
+  // `undefined` for a height in a gap of the index.
   const stored = await storedBlock?.(headHeight);
   const received = stored && (await blockAt(headHeight));
   if (stored === undefined || !isFinalized(received)) return undefined;
@@ -212,8 +212,8 @@ function isFinalized(received: ReceivedBlock | UpstreamError | undefined): recei
 }
 
 /**
- * The highest block below `differing` that both have, as far as it is found. The operator is told to rewind to it, so a node
- * that falls silent meanwhile is asked all over again. Expected errors: `UpstreamError`.
+ * The highest common block below `differing`, if found. The operator is advised to rewind to it, so a node that falls
+ * silent during the search fails the handshake, which is repeated. Expected errors: `UpstreamError`.
  */
 async function sharedHeight(
   { firstHeight, storedBlock }: Expectation,

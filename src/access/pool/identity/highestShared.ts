@@ -1,10 +1,10 @@
-/** Most heights that are looked at. */
+/** Most heights compared. */
 const MAX_LOOKS = 48;
 
 /**
- * The highest height below `differing` at which two chains have the same block; `undefined` when it is not found within the
- * bound. `isShared`: `undefined` where nobody knows. A new chain discards the topmost blocks, so the search doubles its steps
- * downward, then halves the last one. Heights of which nobody knows only move it upwards.
+ * The highest height below `differing` at which two chains have the same block; `undefined` when it is not found within
+ * the bound. `isShared`: `undefined` where unknown. A new chain discards the topmost blocks, so the search doubles its
+ * steps downward, then bisects the last one. Unknown heights only move it upwards.
  */
 export async function highestShared(
   { firstHeight, differing }: { readonly firstHeight: number; readonly differing: number },

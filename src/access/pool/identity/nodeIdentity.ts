@@ -34,8 +34,8 @@ export interface NodeIdentity {
   /** The lowest height it serves; `undefined` when unknown. */
   readonly lowestHeight: number | undefined;
   /**
-   * The node neither names the root of its spork nor has block 0. Nodes that cannot name it answer like this and, for a
-   * moment, those whose spork begins at 0: worth asking again.
+   * The node neither names the root of its spork nor has block 0: worth asking again. Nodes that cannot name it answer
+   * like this and, briefly, those whose spork begins at 0.
    */
   readonly isRootOpen: boolean;
   /** Why it did not name the root of its spork; it may still do so. */
@@ -81,8 +81,8 @@ export interface Foreignness {
  * A different block at the watermark needs care: a new spork may have discarded our last blocks, and then the node is
  * right. The node is foreign when it belongs to a spork that the store has already crossed (within one spork a finalized
  * block never changes), when the network has no sporks and the node claims none, or when `confirmed`: another node of our
- * chain has our block. So is one that has another block than the checkpoint. Otherwise the node is used; its block does not link to ours, which is reported with the fix
- * (parent_mismatch).
+ * chain has our block. A node whose block contradicts the checkpoint is foreign too. Any other node is used; its block
+ * does not link to ours, which is reported with the fix (parent_mismatch).
  */
 export function foreignness(
   identity: NodeIdentity,

@@ -5,7 +5,7 @@ import { anchorOf, isUsable, RISES_KEPT, type PoolMember } from '../PoolMember.j
 /** A chain that has not grown for this long counts as ended. */
 const STANDSTILL_MS = 30_000;
 /** How long to wait for a node that reports no head. */
-const UNHEARD_MS = 60_000;
+const NO_HEAD_MS = 60_000;
 /** Sporks whose agreed id is remembered: far more than a daemon sees while it runs. */
 const REMEMBERED_SPORKS_MAX = 64;
 
@@ -60,8 +60,8 @@ export class SporkVerifier {
   readonly #agreedIds = new Map<number, string>();
   readonly #claims = new Map<number, Claim>();
   /**
-   * Roots of sporks that were followed: their blocks may be on their way into the store. Remembered, as the ids are: a node that
-   * cannot name its root for a moment takes its claim back, and makes it anew.
+   * Roots of sporks that were followed: their blocks may be on their way into the store. Remembered, as the ids are: a
+   * node that briefly cannot name its root withdraws its claim, and makes it again.
    */
   readonly #followed = new Set<number>();
   /** Nodes whose claim was contradicted: their next claim delays nothing. */
@@ -132,7 +132,7 @@ export class SporkVerifier {
     return reported.find((id) => 2 * reported.filter((other) => other === id).length > reported.length) ?? '';
   }
 
-  /** Enters new claims and the ids of sporks, and drops claims that nobody makes any more. True when there is a new one. */
+  /** Enters new claims and the ids of sporks, and drops claims that no node makes any longer. True when there is a new one. */
   #collect(): boolean {
     const members = this.#parts.members().filter(isUsable);
     const reported = new Set(members.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
@@ -191,13 +191,13 @@ export class SporkVerifier {
 
   /** The node's head has not been seen to stall since the claim, and was reported recently. */
   #mayContinue({ head, risesMs }: PoolMember, { reportedAtMs }: Claim): boolean {
-    const heardAtMs = head?.atMs ?? -Infinity;
-    if (heardAtMs - Math.max(reportedAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
-    return this.#isYoung(Math.max(reportedAtMs, heardAtMs));
+    const headAtMs = head?.atMs ?? -Infinity;
+    if (headAtMs - Math.max(reportedAtMs, risesMs.at(-1) ?? -Infinity) >= STANDSTILL_MS) return false;
+    return this.#isYoung(Math.max(reportedAtMs, headAtMs));
   }
 
   #isYoung(sinceMs: number): boolean {
-    return this.#parts.clock.monotonic() - sinceMs < UNHEARD_MS;
+    return this.#parts.clock.monotonic() - sinceMs < NO_HEAD_MS;
   }
 
   #describe(claim: Claim): UndecidedSpork {

@@ -23,7 +23,7 @@ export interface Spork {
 }
 
 /**
- * The sporks of one network whose heights somebody still serves, ascending, without overlap. There may be gaps: sporks
+ * The sporks of one network whose heights some node still serves, ascending, without overlap. There may be gaps: sporks
  * without a public node are not listed.
  */
 export type SporkTable = readonly Spork[];

@@ -9,12 +9,12 @@ import type { Endpoint } from '../endpoint.js';
 /** Bounds of the pauses between attempts to connect. */
 const RECONNECT_MIN_MS = 250;
 const RECONNECT_MAX_MS = 2_000;
-/** While no connection comes about, the name is looked up again this often: the node may have moved. The default is 30 s. */
+/** While connecting fails, the name is looked up again this often: the node may have moved. The default is 30 s. */
 const LOOKED_UP_AGAIN_MS = 2_000;
 /** Nodes close connections that ping more than once in five minutes ("too_many_pings"). */
 const KEEPALIVE_MS = 330_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
-/** A connection without calls is closed after this time: routers and balancers forget it later, and tell nobody. */
+/** A connection without calls is closed after this time: routers and balancers later drop it silently. */
 const IDLE_MS = 60_000;
 /** How many calls may be cancelled at once after a quiet time, and how many per second in the long run. */
 const CANCELS = { burst: 500, perSecond: 20 };
@@ -30,7 +30,7 @@ export interface ChannelOptions {
   /** Larger answers fail with RESOURCE_EXHAUSTED and a text that names the size. */
   readonly maxMessageBytes: number;
   readonly userAgent: string;
-  /** Which address of the name is tried first, after the one that the system gives first. Default: that one. */
+  /** How far beyond the first address that the system gives for the name to begin. Default: 0. */
   readonly turn?: number;
 }
 
@@ -55,7 +55,7 @@ export function openConnection(
     'grpc.keepalive_timeout_ms': KEEPALIVE_TIMEOUT_MS,
     'grpc.client_idle_timeout_ms': IDLE_MS,
     'grpc.primary_user_agent': userAgent,
-    // A connection of its own: a rebuilt channel must not get the connection that it replaces.
+    // A separate connection: a rebuilt channel must not get the connection that it replaces.
     'grpc.use_local_subchannel_pool': 1,
     // Callers decide on retries; no extra DNS lookup for a service configuration.
     'grpc.enable_retries': 0,
@@ -75,23 +75,23 @@ export function openConnection(
 type ResolverOf = ConstructorParameters<Parameters<typeof experimental.registerResolver>[1]>;
 
 /**
- * The addresses of a name, in turns: grpc-js stays with the first one that takes the connection, even if nothing behind it
- * answers any more.
+ * Rotates the addresses of a name: grpc-js stays with the first one that accepts the connection, even if nothing behind
+ * it answers any longer.
  */
 class TurnedAddresses implements experimental.Resolver {
   readonly #names: experimental.Resolver;
 
   constructor({ authority, path }: ResolverOf[0], listener: ResolverOf[1], options: ResolverOf[2]) {
-    const tell: typeof listener = (found, ...more) => {
+    const rotate: typeof listener = (found, ...more) => {
       if (!found.ok) return listener(found, ...more);
       const first = Number(authority) % (found.value.length || 1);
       const turned = [...found.value.slice(first), ...found.value.slice(0, first)];
       return listener(experimental.statusOrFromValue(turned), ...more);
     };
-    this.#names = experimental.createResolver({ scheme: 'dns', path }, tell, options);
+    this.#names = experimental.createResolver({ scheme: 'dns', path }, rotate, options);
   }
 
-  /** What a certificate must be for. The dot at the end of a full name belongs to DNS alone: servers refuse it (RFC 6066). */
+  /** The name that a certificate must have. A full name's final dot is for DNS alone: servers refuse it (RFC 6066). */
   static getDefaultAuthority({ path }: ResolverOf[0]): string {
     return path.replace(/\.(?=:\d+$)/, '');
   }
@@ -107,9 +107,9 @@ class TurnedAddresses implements experimental.Resolver {
 
 export type AddressTurns = ReturnType<typeof addressTurns>;
 
-/** Calls back with the next turn after several calls in a row without a sign of the node, on them or beside them. */
+/** Calls back with the next turn after several unanswered calls in a row, if nothing else was answered meanwhile. */
 export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
-  let heardAtMs = -Infinity;
+  let answeredAtMs = -Infinity;
   let unanswered = 0;
   let turn = 0;
   return {
@@ -117,18 +117,18 @@ export function addressTurns(clock: Clock, onTurn: (turn: number) => void) {
     get turn(): number {
       return turn;
     },
-    /** The last connection gave nothing: the next one goes to another address. */
+    /** The last connection delivered nothing: the next one goes to another address. */
     next: (): void => {
       turn += 1;
     },
-    /** The node has given a sign. */
-    heard: (): void => {
-      heardAtMs = clock.monotonic();
+    /** The node has answered something. */
+    answered: (): void => {
+      answeredAtMs = clock.monotonic();
       unanswered = 0;
     },
-    /** A call has ended without one. If its caller gave up before `leastMs`, that says nothing about the node. */
+    /** A call has ended without an answer. If its caller gave up before `leastMs`, that says nothing about the node. */
     unanswered: (begunAtMs: number, leastMs = UNANSWERED_MS): void => {
-      if (heardAtMs > begunAtMs || clock.monotonic() - begunAtMs < leastMs) return;
+      if (answeredAtMs > begunAtMs || clock.monotonic() - begunAtMs < leastMs) return;
       unanswered += 1;
       if (unanswered < UNANSWERED_BEFORE_TURN) return;
       unanswered = 0;
@@ -148,25 +148,25 @@ function secrecyOf({ host, tls }: Endpoint): ChannelCredentials {
     throw new OperatorError('configuration', `The file that GRPC_DEFAULT_SSL_ROOTS_FILE_PATH names ${why}`);
   }
   const connectorOf = secrecy._createSecureConnector.bind(secrecy);
-  const mended: typeof connectorOf = (...target) => {
+  const patched: typeof connectorOf = (...target) => {
     const connector = connectorOf(...target);
     const options = (connector as { connectionOptions?: { servername?: string } }).connectionOptions;
-    // grpc-js tells the node the name that was asked for (SNI), also where that is an address: RFC 6066 forbids it, and
+    // grpc-js sends the node the requested name (SNI), even where that is an address: RFC 6066 forbids it, and
     // Node.js 26 refuses to connect. So an address is checked against the certificate only.
     if (isIP(host) !== 0) delete options?.servername;
-    // A channel that is closed while it waits to connect again would connect for nobody, and keep that connection.
+    // A channel that is closed while it waits to reconnect would still connect, and keep the unused connection.
     const closed = () => Promise.reject(new Error('the channel is closed'));
     return Object.assign(connector, {
       destroy: () => void Object.assign(connector, { waitForReady: closed }),
     });
   };
-  return Object.assign(secrecy, { _createSecureConnector: mended });
+  return Object.assign(secrecy, { _createSecureConnector: patched });
 }
 
 /**
- * Tells whether one more call may be cancelled, and counts it. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487),
+ * Whether one more call may be cancelled; counts it. Since the rapid-reset attacks on HTTP/2 (CVE-2023-44487),
  * servers and proxies close connections on which streams are reset too fast (Node.js: 1,000 at once, 33 per second), and
- * every call on them is lost. A call beyond that is left to run out, and nobody waits for it.
+ * every call on them is lost. A call beyond that is left to run out, without a caller that waits.
  */
 function cancelBudget(clock: Clock): () => boolean {
   let left = CANCELS.burst;
@@ -202,9 +202,9 @@ function drainWatch(channel: Channel, clock: Clock, end: () => void): () => void
 }
 
 /**
- * By default the gRPC library writes to standard error, including text from callers and nodes: anybody could flood it,
- * or forge lines; so does Node.js with its warnings, between lines of JSON. This makes both fields of our log: at the debug
- * level what is for developers alone. It holds for the whole thread: call it in the composition root only.
+ * By default the gRPC library writes to standard error, including text from callers and nodes, which could flood it or
+ * forge lines; Node.js writes its warnings there too, between lines of JSON. This makes both fields of our log, those
+ * for developers at the debug level. It applies to the whole thread: call it in the composition root only.
  */
 export function redirectLibraryLogs({ logger }: { readonly logger: Pick<Logger, 'debug' | 'warn'> }): void {
   process.removeAllListeners('warning').on('warning', ({ name, message: text }) => {

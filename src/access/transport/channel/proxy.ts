@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net';
 import { maskedEndpoint } from '../../../runtime/index.js';
 import type { Endpoint } from '../endpoint.js';
 
-/** The variables that the gRPC library takes a proxy from, the first that is set. It reads no others, and none in capitals. */
+/** The variables that the gRPC library takes a proxy from; the first one set counts. It reads none in capitals. */
 const VARIABLES = ['grpc_proxy', 'https_proxy', 'http_proxy'] as const;
 const LOOPBACK = /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/;
 
@@ -47,7 +47,7 @@ function isInNetwork(network: string, host: string): boolean {
   return list.check(host, isIP(host) === 6 ? 'ipv6' : 'ipv4');
 }
 
-/** What a failed call says of the proxy. */
+/** What the error of a failed call adds about the proxy. */
 export function wordsOf({ address, isUsed, variable }: Proxy, { host }: Pick<Endpoint, 'host'>): string {
   return isUsed
     ? `it is reached through the proxy ${address} of ${variable}, which may be down or refuse (its answer is in the log of level debug); no_proxy=${host} goes around it`

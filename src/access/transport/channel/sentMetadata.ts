@@ -4,15 +4,15 @@ import type { NodeMetadata } from '../ports.js';
 /** A shorter value is no secret, and would be found in ordinary words. */
 const SECRET_MIN_CHARACTERS = 4;
 
-/** The metadata of a call to a node. What the node wants replaces what a caller sent under the same names. */
+/** The metadata of a call to a node. What the node requires replaces what a caller sent under the same names. */
 export function metadataFor(wanted: NodeMetadata, ofCaller = new Metadata()): Metadata {
   for (const [name, value] of Object.entries(wanted)) ofCaller.set(name, value);
   return ofCaller;
 }
 
 /**
- * How a call ended, as it may be told. grpc-js leaves out code and text where a message is compressed in a way that it does
- * not know.
+ * How a call ended, without the values that were sent. grpc-js omits code and text where it does not support a message's
+ * compression.
  */
 export function shownStatus(
   {

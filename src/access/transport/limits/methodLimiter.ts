@@ -22,19 +22,19 @@ const BURST_SECONDS = 0.1;
 const SECOND_MS = 1_000;
 
 /**
- * Admits one call; handed back with its outcome: how often the rate was cut before. The answer to an older call says nothing
- * about the present rate.
+ * Admits one call, and is handed back with its outcome: how often the rate was cut before, as the answer to an older
+ * call says nothing about the present rate.
  */
 type Permit = number;
 
 /**
- * In order of priority, of calls and of streams: those for the live range; what is forwarded, and streams of what can be polled
- * instead; those for history.
+ * The ranks of calls and streams, highest priority first: for the live range; forwarded, and streams of what can also be
+ * polled; for history.
  */
 export const callRanks = ['live', 'spare', 'history'] as const;
 export type CallRank = (typeof callRanks)[number];
 
-/** Calls that history leaves to the others, where the burst allows more, so that they need not wait for it. */
+/** Calls that history leaves to the other ranks, where the burst allows more, so that they need not wait for it. */
 const LEFT_BY_HISTORY = 1;
 
 export type MethodLimiter = ReturnType<typeof methodLimiter>;
@@ -72,18 +72,18 @@ export function methodLimiter({
   let pausedUntilMs = -Infinity;
   let pauses = 0;
   let cuts = 0;
-  /** Calls sent of late, of which each counts for less the longer ago it was: at a steady pace, those of a second. */
+  /** Calls sent recently, each weighted less the older it is: at a steady pace, those of a second. */
   let sent = 0;
   let sentAtMs = 0;
-  /** By how many calls the bucket was not full then. */
+  /** By how many calls the bucket was short of full at `usedAtMs`. */
   let used = 0;
   let usedAtMs = 0;
-  /** For each rank, functions that admit: they are called only while all queues before it are empty. */
+  /** For each rank, the functions that admit its callers: called only while all queues before it are empty. */
   const queues = new Map<CallRank, Set<() => void>>();
   /** The next look at the queues. */
   let timer: Timer | undefined;
 
-  /** Milliseconds until a rate limit that the node answered holds calls back no more; 0 = none does. */
+  /** Milliseconds for which a rate limit that the node answered still holds calls back; 0 = none does. */
   const pauseMs = (): number => Math.max(0, pausedUntilMs - clock.monotonic());
 
   /** This process's share of the configured rate. */
@@ -105,7 +105,7 @@ export function methodLimiter({
     return ranks.reduce((sum, each) => sum + (queues.get(each)?.size ?? 0), 0);
   };
 
-  /** By how many calls the bucket is not full, if it was filled at this rate. */
+  /** By how many calls the bucket is short of full, if it was filled at this rate. */
   const usedBy = (perSecond: number): number => {
     const filledMs = Math.max(0, clock.monotonic() - usedAtMs);
     return Math.max(0, used - (filledMs / SECOND_MS) * perSecond);
@@ -113,7 +113,7 @@ export function methodLimiter({
 
   const sentInSecond = (): number => sent * Math.exp((sentAtMs - clock.monotonic()) / SECOND_MS);
 
-  /** Milliseconds until a call of the rank may be sent behind this many others. Default: behind all that wait already. */
+  /** Milliseconds until a call of the rank may be sent behind this many others. Default: all that wait already. */
   const delayMs = (rank: CallRank = 'live', others = waitingBefore(rank)): number => {
     const perSecond = rate();
     if (perSecond === Infinity) return pauseMs();
@@ -134,8 +134,8 @@ export function methodLimiter({
   };
 
   /**
-   * Admits who may be sent now, and looks again when the next one may. Call it after every change that may let somebody go
-   * sooner.
+   * Admits the callers whose calls may be sent now, and runs again when the next one may. Call it after every change
+   * that may admit a caller sooner.
    */
   const admitWaiting = (): void => {
     timer?.cancel();

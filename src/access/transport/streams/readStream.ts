@@ -28,7 +28,7 @@ export function readStream<T>({
   /** Ends the last read, unless that is over. */
   let endRead = (): void => undefined;
   let timer: Timer | undefined;
-  /** The item that the stream was asked for, and has not given yet. */
+  /** The item that was requested from the stream, and has not arrived yet. */
   let asked: Promise<IteratorResult<T, unknown>> | undefined;
   const watch = (forMs: number): void => {
     timer ??= clock.setTimer(forMs, () => {
@@ -73,17 +73,17 @@ const PACE_SPAN_MS = 30_000;
 /** … unless it is at most this many heights behind. */
 export const SLACK_HEIGHTS = 32;
 
-/** Finds out that a stream delivers, and more slowly than the chain grows. */
+/** Detects a stream that delivers, but more slowly than the chain grows. */
 export function streamPace() {
   let span: { readonly atMs: number; readonly lag: number; readonly next: number } | undefined;
   return {
-    /** Begins anew: ground lost while we do not read is not the stream's fault. */
+    /** Restarts the measurement: ground lost while we do not read is not the stream's fault. */
     rest: (): void => void (span = undefined),
-    /** What is wrong with it, in words. `next`: its next height; `due`: the highest that it could have delivered by now. */
+    /** Its fault, in words. `next`: its next height; `due`: the highest that it could have delivered by now. */
     fault: (next: number, due: number, nowMs: number): string | undefined => {
       const lag = due + 1 - next;
       const start = span;
-      // Where nothing has come since, the silence decides.
+      // If nothing has arrived since, the limit on silence decides.
       const isOver = start !== undefined && next > start.next && nowMs - start.atMs >= PACE_SPAN_MS;
       if (lag <= SLACK_HEIGHTS || isOver) span = undefined;
       else span ??= { atMs: nowMs, lag, next };
