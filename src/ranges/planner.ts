@@ -15,7 +15,7 @@ export function common(a: readonly HeightRange[], b: readonly HeightRange[]): re
   return joined(b).flatMap((range) => within(there, range));
 }
 
-/** Between two borders each, ascending; together they cover all heights. */
+/** The ranges between neighbouring borders, ascending; together they cover all heights. */
 export function spansBetween(borders: readonly number[]): readonly HeightRange[] {
   const firsts = [...new Set([0, ...borders])].sort((a, b) => a - b);
   return firsts.map((from, at) => ({ from, to: (firsts[at + 1] ?? Number.MAX_SAFE_INTEGER) - 1 }));

@@ -49,7 +49,7 @@ export function newPlan(
 }
 
 /**
- * Without `id` every plan is chosen, but for those that heal, which end by themselves. Expected errors: OperatorError
+ * Without `id`, chooses every plan except those that heal, which end when they are filled. Expected errors: OperatorError
  * `usage` (no such plan, or one that heals).
  */
 export function choosePlans(
@@ -66,7 +66,7 @@ export function choosePlans(
   return { chosen, kept: plans.filter((plan) => !chosen.includes(plan)) };
 }
 
-/** The plans, of which those that are chosen are paused or go on. Expected errors: as of `choosePlans`. */
+/** All plans, with the chosen ones paused or resumed. Expected errors: those of `choosePlans`. */
 export function withPaused(
   plans: readonly BackfillPlan[],
   id: number | undefined,
