@@ -101,10 +101,10 @@ export function rangeRunner<L extends RangeLine>(parts: {
       for (;;) {
         const job = await source.next(scope.signal).catch(failed);
         if (job === undefined) break;
-        const its = fill(job, scope.signal)
+        const filled = fill(job, scope.signal)
           .catch(failed)
-          .finally(() => filling.delete(its));
-        filling.add(its);
+          .finally(() => filling.delete(filled));
+        filling.add(filled);
         if (filling.size >= parallelRanges) await Promise.race(filling);
       }
       await Promise.all(filling);

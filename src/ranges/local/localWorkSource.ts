@@ -63,13 +63,13 @@ export function localWorkSource(
     const mayRun = (range: OpenRange): boolean => !running.has(range) && !isDisputed(range);
     const isDue = ({ from }: OpenRange): boolean => (notBeforeMs.get(from) ?? -Infinity) <= nowMs;
     const ready = open.filter((range) => mayRun(range) && isDue(range) && turns.isServed(range));
-    const there = [...store.coverage(), ...open];
+    const taken = [...store.coverage(), ...open];
     for (const { plan, heights } of turns.places(active(), running.all())) {
       const begun = ready.filter((range) => heights.some((some) => overlap(some, range)));
       const next = begun.at(plan.order === 'oldest' ? 0 : -1);
       if (next !== undefined) return { from: next.from, to: next.to };
       if (open.length >= MAX_OPEN_RANGES) continue;
-      const cut = cutNext(lacking(heights, there), { order: plan.order, maxHeights });
+      const cut = cutNext(lacking(heights, taken), { order: plan.order, maxHeights });
       if (cut !== undefined) return cut;
     }
     return undefined;

@@ -90,8 +90,8 @@ export async function migrateStore(parts: MigrationDependencies) {
     target.ranges.release(run);
   }
   for (const evidence of await source.evidence()) {
-    const there = await target.blockByHeight(evidence.height);
-    if (there?.block.id === evidence.id) await target.keepEvidence(evidence);
+    const stored = await target.blockByHeight(evidence.height);
+    if (stored?.block.id === evidence.id) await target.keepEvidence(evidence);
   }
   const plans = await copyPlans(parts);
   /** Heights that the target already had. */
@@ -108,15 +108,15 @@ interface Copy extends MigrationDependencies {
 /** Copies a range of heights, reading ahead while it writes. */
 async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promise<void> {
   const { signal, sporks } = copy;
-  let asked = readNext(range.from, range, copy);
-  while (asked !== undefined) {
-    const blocks = await asked;
+  let reading = readNext(range.from, range, copy);
+  while (reading !== undefined) {
+    const blocks = await reading;
     const first = blocks[0]?.block;
     const last = blocks.at(-1)?.block;
     if (first === undefined || last === undefined) return;
-    asked = readNext(last.height + 1, range, copy);
+    reading = readNext(last.height + 1, range, copy);
     // It may fail while the blocks before it are still being written.
-    asked?.catch(() => undefined);
+    reading?.catch(() => undefined);
     signal.throwIfAborted();
     const spork = sporkFor(first.height, sporks, run);
     try {
@@ -205,20 +205,20 @@ function contradiction(height: number): OperatorError {
 
 /** Copies the plans that the target lacks; the next daemon fills them in. Returns how many. */
 async function copyPlans({ source, target }: MigrationDependencies): Promise<number> {
-  const there = target.ranges.plans();
+  const existing = target.ranges.plans();
   const highest = (target.meta()?.firstHeight ?? 0) - 1;
   const carried = source.ranges
     .plans()
-    .filter((plan) => !there.some(({ from, to }) => from <= plan.from && to >= plan.to))
+    .filter((plan) => !existing.some(({ from, to }) => from <= plan.from && to >= plan.to))
     .filter(({ from, to }) => lacking([{ from, to: Math.min(to, highest) }], target.coverage()).length > 0);
   if (carried.length === 0) return 0;
-  if (there.length + carried.length > MAX_PLANS)
+  if (existing.length + carried.length > MAX_PLANS)
     throw new OperatorError(
       'usage',
       `Source and target have more than ${MAX_PLANS} plans together. Cancel some, then run this again.`,
     );
-  const last = there.at(-1)?.id ?? 0;
-  const plans = [...there, ...carried.map((plan, index) => ({ ...plan, id: last + 1 + index }))];
+  const last = existing.at(-1)?.id ?? 0;
+  const plans = [...existing, ...carried.map((plan, index) => ({ ...plan, id: last + 1 + index }))];
   await target.ranges.change({ plans });
   return carried.length;
 }

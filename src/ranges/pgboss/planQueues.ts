@@ -64,10 +64,10 @@ export async function maintainQueues(
   const isDone = ({ version }: PlanQueue): boolean =>
     version > workVersion || workers.some((each) => each.isAlive && each.workVersion === version);
   for (const { id } of plans) {
-    const its = queues.filter(({ plan }) => plan === id);
-    const others = its.filter(({ version }) => version !== workVersion);
+    const queued = queues.filter(({ plan }) => plan === id);
+    const others = queued.filter(({ version }) => version !== workVersion);
     if (others.some(isDone)) continue;
-    if (others.length === its.length) await boss.makeQueue(queueOf(id, parts));
+    if (others.length === queued.length) await boss.makeQueue(queueOf(id, parts));
     for (const queue of others) await removeQueue(parts, queue);
   }
   const isKnown = ({ plan }: PlanQueue): boolean => plans.some(({ id }) => id === plan);
