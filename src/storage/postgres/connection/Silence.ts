@@ -39,7 +39,7 @@ const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DIST
 export class Silence {
   /** The statement, for messages. */
   readonly #text: string;
-  readonly #whom: Whom;
+  readonly #watched: Watched;
   /** Called when the connection turns out to be dead. */
   readonly #onSilent: () => void;
   readonly #sinceMs = systemClock.monotonic();
@@ -50,9 +50,9 @@ export class Silence {
   #looking: AbortController | undefined;
   #timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
 
-  constructor(text: string, whom: Whom, onSilent: () => void) {
+  constructor(text: string, watched: Watched, onSilent: () => void) {
     this.#text = text;
-    this.#whom = whom;
+    this.#watched = watched;
     this.#onSilent = onSilent;
   }
 
@@ -84,7 +84,7 @@ export class Silence {
   async #look(): Promise<void> {
     this.#lookingSinceMs = systemClock.monotonic();
     this.#looking = new AbortController();
-    const awaits = await lookAt(this.#whom, this.#looking.signal);
+    const awaits = await lookAt(this.#watched, this.#looking.signal);
     if (this.#state !== 'awaited') return;
     this.#lookingSinceMs = Infinity;
     this.#awaits = awaits ?? '';
@@ -94,15 +94,15 @@ export class Silence {
     }
     this.#state = 'silent';
     this.#onSilent();
-    void this.#whom.client.end();
+    void this.#watched.client.end();
   }
 }
 
 /** Of a statement, in a message. */
 const SHOWN_LENGTH = 40;
 
-/** Whose answer is awaited. */
-interface Whom {
+/** The connection whose answer is awaited. */
+interface Watched {
   readonly client: QuietClient;
   readonly config: ClientConfig;
   /** Of the server process; `undefined`: not known yet, and an answer that is late counts as silence. */
@@ -114,7 +114,7 @@ interface Whom {
  * not once the signal reports the answer, since the process then waits for its next statement.
  */
 async function lookAt(
-  { client: asked, config, pid }: Whom,
+  { client: asked, config, pid }: Watched,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   if (pid === undefined) return undefined;

@@ -105,7 +105,7 @@ export function saidByServer(error: unknown, doing: string, place: string, owner
     const advice =
       code === '23505' && constraint?.endsWith('_pkey') === true
         ? 'The database holds rows that this process did not write. Run "verify".'
-        : 'Somebody has changed that table: remove the constraint, or restore the partition, and start again.';
+        : 'That table was changed from outside: remove the constraint, or restore the partition, and start again.';
     return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });
   }
   const [, advice, kind = 'unavailable'] = adviceFor(ADVICE, `${code} ${severity} ${message}`);

@@ -99,7 +99,7 @@ export async function storeRow<Row extends object>(session: Session, statement: 
 /** No command repairs it: `verify` and `repair` need the rows as well. */
 function damagedRow(table: string, detail: string): StorageError {
   const damage = `row of flow_store.${table}: ${detail}`;
-  const advice = 'Somebody has changed that table: put it right, or restore the database from a copy.';
+  const advice = 'That table was changed from outside: correct it, or restore the database from a copy.';
   return new StorageError('corrupt', `The store is damaged: ${damage}. ${advice}`, { damage });
 }
 

@@ -35,7 +35,7 @@ export function moveOf(database: PostgresDatabase, before: number, after: number
     // If the row is still there, something drops the change: wait until that is gone.
     if ((await database.query(left)).rowCount > 0) return undefined;
     const found = `No row of flow_store.coverage at ${database.place} ends at height ${before}, where this process left it`;
-    const what = `${found}: somebody has changed it. Run "verify", then "repair --yes".`;
+    const what = `${found}: it was changed from outside. Run "verify", then "repair --yes".`;
     return new StorageError('corrupt', what);
   };
   const text = 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1';
