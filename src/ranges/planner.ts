@@ -1,21 +1,21 @@
 import { joined, MAX_RANGE_HEIGHTS, within, without, type HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
 
-/** The heights of `wanted` that are in none of `there`, ascending; both in any order. */
+/** The heights of `wanted` that are in none of `present`, ascending; both in any order. */
 export function lacking(
   wanted: readonly HeightRange[],
-  there: readonly HeightRange[],
+  present: readonly HeightRange[],
 ): readonly HeightRange[] {
-  return without(joined(wanted), joined(there));
+  return without(joined(wanted), joined(present));
 }
 
 /** The heights in both. */
 export function common(a: readonly HeightRange[], b: readonly HeightRange[]): readonly HeightRange[] {
-  const there = joined(a);
-  return joined(b).flatMap((range) => within(there, range));
+  const present = joined(a);
+  return joined(b).flatMap((range) => within(present, range));
 }
 
-/** Between two borders each, ascending; together they cover all heights. */
+/** The ranges between neighbouring borders, ascending; together they cover all heights. */
 export function spansBetween(borders: readonly number[]): readonly HeightRange[] {
   const firsts = [...new Set([0, ...borders])].sort((a, b) => a - b);
   return firsts.map((from, at) => ({ from, to: (firsts[at + 1] ?? Number.MAX_SAFE_INTEGER) - 1 }));

@@ -35,7 +35,7 @@ export function newPlan(
       `Height ${to} is above the latest indexed one, ${live.to}: the daemon indexes heights above that without a plan.` +
         (from < live.from ? ` End the plan at ${live.from - 1} or lower.` : ''),
     );
-  if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: turn them round.`);
+  if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: swap them.`);
   if (plans.filter(({ heals }) => heals !== true).length >= MAX_PLANS)
     throw usage(`There are already ${MAX_PLANS} plans, the maximum. Wait for one, or cancel one.`);
   if (lacking([{ from, to }], coverage).length === 0)
@@ -49,7 +49,7 @@ export function newPlan(
 }
 
 /**
- * Without `id` every plan is chosen, but for those that heal, which end by themselves. Expected errors: OperatorError
+ * Without `id`, chooses every plan except those that heal, which end when they are filled. Expected errors: OperatorError
  * `usage` (no such plan, or one that heals).
  */
 export function choosePlans(
@@ -66,7 +66,7 @@ export function choosePlans(
   return { chosen, kept: plans.filter((plan) => !chosen.includes(plan)) };
 }
 
-/** The plans, of which those that are chosen are paused or go on. Expected errors: as of `choosePlans`. */
+/** All plans, with the chosen ones paused or resumed. Expected errors: those of `choosePlans`. */
 export function withPaused(
   plans: readonly BackfillPlan[],
   id: number | undefined,
@@ -92,10 +92,10 @@ export function backfillState(
   chain: ServedHeights,
   isRunning: (range: HeightRange) => boolean,
 ): BackfillState {
-  const there = [...coverage, ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
-  const missing = lacking(plans, there);
+  const stored = [...coverage, ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
+  const missing = lacking(plans, stored);
   return {
-    plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(lacking([plan], there)) })),
+    plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(lacking([plan], stored)) })),
     ranges: open.map((range) => ({ ...range, phase: phaseOf(range, isRunning(range)) })),
     unserved: lacking(missing, chain.served()),
     missingHeights: countHeights(missing),

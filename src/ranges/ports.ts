@@ -19,7 +19,7 @@ export interface RangeJob {
   readonly range: HeightRange;
   /** Takes the blocks of the range. The commit of the last height publishes it. */
   readonly store: RangeStore;
-  /** Aborted when the job is to be given back, because its plan is paused or cancelled. */
+  /** Aborts when the job must be given back, because its plan is paused or cancelled. */
   readonly signal: AbortSignal;
   /** The range is published. */
   succeed(): Promise<void>;
@@ -82,10 +82,10 @@ export interface WorkerState {
   /** Milliseconds since its last beat. */
   readonly beatAgeMs: number;
   /** The operator wants it to end. */
-  readonly isToldToEnd: boolean;
+  readonly isAskedToEnd: boolean;
 }
 
-/** How many processes share a store, by state; `silent`: no beat any more, but never stopped. */
+/** How many processes share a store, by state; `silent`: the beat has ceased, but the process never reported a stop. */
 export function countWorkers(
   workers: readonly Pick<WorkerState, 'isAlive' | 'state'>[],
 ): ReadonlyMap<'live' | 'silent' | 'stopped', number> {
@@ -123,7 +123,7 @@ export interface Leadership {
    * leader from writing: the fence of the store refuses its writes.
    */
   lead(signal: AbortSignal): Promise<Term | undefined>;
-  /** The leader as last read; `undefined` if there is none, or the database is away. */
+  /** The leader as last read; `undefined` if there is none, or the database is unreachable. */
   leader(): Pick<WorkerState, 'id' | 'host' | 'beatAgeMs'> | undefined;
 }
 

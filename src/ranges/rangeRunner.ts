@@ -4,7 +4,7 @@ import { asError, childOf, isAbort, OperatorError, whenAborted } from '../runtim
 import { isCorruption, RangeLostError, type FoundDamage, type HeightRange } from '../storage/index.js';
 import type { RangeJob, WorkSource } from './ports.js';
 
-/** How the line of a range ended by itself. */
+/** How the line of a range ended, unless it was stopped. */
 export type RangeOutcome =
   | { readonly kind: 'published' }
   /** See `RangeJob.fail`. */
@@ -40,13 +40,13 @@ export function rangeRunner<L extends RangeLine>(parts: {
   /** At most `parallelRanges`. */
   const running = new Set<RunningRange<L>>();
 
-  /** `undefined`: the range is to be given back. Rejects with the error of the line, also with a bug that shows later. */
+  /** `undefined`: give the range back. Rejects with the error of the line, or with a bug that shows while it closes. */
   const outcomeOf = async (job: RangeJob, signal: AbortSignal): Promise<RangeOutcome | undefined> => {
     const line = await startLine(job);
     const run = { job, line };
     running.add(run);
     const over = childOf(signal, job.signal);
-    // Once the range is given back, a fault that an operator would fix is met again by whoever takes it next.
+    // Only a bug: the next worker to take the range meets a fault that an operator must fix, too.
     let bug: { readonly error: unknown } | undefined;
     line.outcome.catch((error: unknown) => {
       if (!(error instanceof OperatorError) && !isAbort(error)) bug = { error };
@@ -65,11 +65,11 @@ export function rangeRunner<L extends RangeLine>(parts: {
     try {
       if (!signal.aborted) outcome = await outcomeOf(job, signal);
     } catch (error) {
-      // Another process has the range by now, and all writes are refused: those of the beginning and the end, too.
+      // After `RangeLostError`, another process has the range, and every write is refused, the first and last included.
       if (isCorruption(error) && onDamage !== undefined) {
         const { damage: reason = error.message, height } = error;
         onDamage({ height, what: reason });
-        // Nothing heals a height that is not covered yet: the range begins anew.
+        // Nothing heals a height that is not covered yet: the range starts over.
         outcome = { kind: 'failed', reason };
       } else if (!(error instanceof RangeLostError)) {
         await job.release();
@@ -101,10 +101,10 @@ export function rangeRunner<L extends RangeLine>(parts: {
       for (;;) {
         const job = await source.next(scope.signal).catch(failed);
         if (job === undefined) break;
-        const its = fill(job, scope.signal)
+        const filled = fill(job, scope.signal)
           .catch(failed)
-          .finally(() => filling.delete(its));
-        filling.add(its);
+          .finally(() => filling.delete(filled));
+        filling.add(filled);
         if (filling.size >= parallelRanges) await Promise.race(filling);
       }
       await Promise.all(filling);

@@ -9,7 +9,7 @@ import type { RangeJob } from './ports.js';
 export interface RangeRun {
   readonly range: HeightRange;
   readonly store: RangeStore;
-  /** Aborts when the range is to be given back. */
+  /** Aborts when the range must be given back. */
   readonly controller: Pick<AbortController, 'signal' | 'abort'>;
 }
 
@@ -17,7 +17,7 @@ export interface RangeRun {
 interface RunEnds {
   /** Returns how often the range has failed in a row. */
   readonly failed: (reason: string) => Promise<number | undefined>;
-  /** Whatever the outcome, in the end. */
+  /** Called last, whatever the outcome. */
   readonly over?: (isGivenBack: boolean) => Promise<void>;
 }
 

@@ -39,7 +39,7 @@ export function sporkTurns(chain: ServedHeights) {
             if (heights.length > 0) yield { plan, heights };
           }
     },
-    /** True where nodes serve what comes next of an open range: whoever took it otherwise would wait, and keep it from others. */
+    /** True when nodes serve the next height of an open range: otherwise a worker would hold the range and wait. */
     isServed: ({ next }: { readonly next: number }): boolean =>
       chain.served().some(({ from, to }) => from <= next && next <= to),
     /** Records a turn: a range of the spork was begun. */

@@ -49,7 +49,7 @@ export class StorageError extends OperatorError {
 
 /**
  * The database, a pooler before it or the network between refuses, or does not answer. It is waited for, whatever the code:
- * somebody can fix it while the program runs.
+ * an operator can fix it while the program runs.
  */
 export class DatabaseFault extends StorageError {
   /** The SQLSTATE; `undefined` where no server has given one. */
@@ -66,7 +66,7 @@ export class DatabaseFault extends StorageError {
     this.#owner = options.owner;
   }
 
-  /** Whose trouble it is, where that is not who asked: the queue's, within a transaction of the store. Logs have no use for it. */
+  /** The database object at fault, where it is not the caller's: the queue's, within a transaction of the store. Not for logs. */
   get owner(): object | undefined {
     return this.#owner;
   }
@@ -79,7 +79,7 @@ export class RangeLostError extends StorageError {
   }
 }
 
-const MEND =
+const FIX =
   'Check the disk. Run "verify" to see which heights are lost, then "repair --yes" to keep all others ' +
   '(the daemon fetches the lost ones again), or restore the data directory from a copy.';
 
@@ -91,7 +91,7 @@ export function corruptRecord(
   options?: ErrorOptions,
 ): StorageError {
   const damage = `${what}${height === undefined ? '' : ` of height ${height}`}: ${detail}`;
-  return new StorageError('corrupt', `The store is damaged: ${damage}. Nothing damaged is served. ${MEND}`, {
+  return new StorageError('corrupt', `The store is damaged: ${damage}. Nothing damaged is served. ${FIX}`, {
     ...options,
     height,
     damage,
@@ -138,7 +138,7 @@ const faults: readonly Fault[] = [
     'corrupt',
     // A file that LevelDB looks for, other than its lock, or a place in a table that lies outside of it.
     /\bLEVEL_CORRUPTION\b|Corruption:|IO error: .*(?<!\/LOCK): No such file|\.(?:ldb|sst): Invalid argument/is,
-    `The database files are damaged. ${MEND}`,
+    `The database files are damaged. ${FIX}`,
   ],
   [
     'io',
@@ -148,7 +148,7 @@ const faults: readonly Fault[] = [
   [
     'io',
     /\b(?:ENOENT|ENOTEMPTY|EEXIST)\b/,
-    'What is there has just changed: somebody removed, moved or made something, or its disk was unmounted. Put it back as it was, or ' +
+    'The directory has just changed: something in it was removed, moved or created, or its disk was unmounted. Put it back, or ' +
       'choose another directory.',
   ],
   [

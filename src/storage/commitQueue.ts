@@ -58,11 +58,11 @@ export function commitQueue(
     readonly room?: WriteRoom | undefined;
     /** The record of the spork at the watermark, if the store lacks it though its root is durable. */
     readonly lateSpork: () => Promise<SporkRecord | undefined> | undefined;
-    /** Called before anybody learns that its block is durable; the watermark may have moved. */
+    /** Called before the writes of these blocks resolve; the watermark may have moved. */
     readonly onDurable: (group: Group, durationMs: number) => void;
   },
 ) {
-  /** Durable above the watermark since before, and not confirmed yet. */
+  /** Durable above the watermark since an earlier process, and not confirmed yet. */
   const doubted = new Map(store.blocksAboveWatermark().map((head) => [head.height, head]));
   /** Aborted when it takes no more blocks, and writes no further batch: it was stopped, or the store failed. */
   const over = new AbortController();
@@ -90,7 +90,7 @@ export function commitQueue(
     next.filled >= groupMaxHeights ||
     next.bytes >= groupMaxBytes ||
     next.blocks.length >= groupMaxEmptyHeights;
-  /** Puts a block into the next batch; false where it does not fit. The first one does. */
+  /** Puts a block into the next batch; false: it does not fit. The first block always fits. */
   const take = (block: Waiting): boolean => {
     if (next.blocks.length > 0) {
       if (next.spork !== undefined && block.spork !== undefined) return false;
@@ -102,7 +102,7 @@ export function commitQueue(
     next.spork ??= block.spork;
     return true;
   };
-  /** Moves the lowest that wait into the next batch, while they fit, until they have `maxBytes`. */
+  /** Moves the lowest waiting blocks into the next batch, while they fit, until they have `maxBytes`. */
   const join = (maxBytes: number): void => {
     if (waiting.length === 0 || isFull()) return;
     waiting = waiting.filter((each) => !isDurable(each)).sort(byHeight);
@@ -121,7 +121,7 @@ export function commitQueue(
     isStaging = true;
     clock.setTimer(0, () => {
       isStaging = false;
-      // If no batch is being written, they are in one already, or rejected.
+      // If no batch is being written, the blocks are in one already, or rejected.
       if (startedAtMs !== undefined) stage();
     });
   };
@@ -187,7 +187,7 @@ export function commitQueue(
     startedAtMs: (): number | undefined => startedAtMs,
     /**
      * Resolves when the block is durable: with false if it was already when its turn came. Rejects with AbortError after
-     * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then what is durable above the watermark is to be
+     * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then what is durable above the watermark must be
      * forgotten before a restart. Hand in each height once.
      */
     write: ({ block, collections, spork }: Pick<Waiting, keyof BlockEntry | 'spork'>): Promise<boolean> => {

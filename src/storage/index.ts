@@ -63,7 +63,7 @@ export function sharedRangesOf({ ranges }: Pick<IndexStore, 'ranges'>): SharedRa
 
 /** The store on PostgreSQL, whose packages are loaded here and not before. */
 export const loadPostgres = () => {
-  // Else `pg` would want a package that this program does not have, and whose connections it could not watch.
+  // If set, `pg` would load a package that is not installed, and whose connections could not be watched.
   delete process.env['NODE_PG_FORCE_NATIVE'];
   return import('./postgres/postgres.js');
 };

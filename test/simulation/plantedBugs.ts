@@ -361,7 +361,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'ranges/local/localWorkSource.ts': {
     'heights of history that are being filled in are handed out again':
-      'const there = [-[...store.coverage(), ...open]-]{+store.coverage()+};',
+      'const taken = [-[...store.coverage(), ...open]-]{+store.coverage()+};',
     'not given back: the pause of a range that failed and was cancelled': [
       '[-    for (const from of notBeforeMs.keys()) if (!firsts.has(from)) notBeforeMs.delete(from);\n-]',
       'ranges/localWorkSource.test.ts: keeps nothing of ranges that failed and were cancelled, nor of those that ended in any other way',

@@ -143,7 +143,7 @@ export const workers: Run<typeof workersFlags> = async (invocation, terminal) =>
 
 function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): string {
   const { id, host, pid, version, workVersion, roles, busyWith, beatAgeMs } = worker;
-  const { isAlive, isToldToEnd, leads, state } = worker;
+  const { isAlive, isAskedToEnd, leads, state } = worker;
   const ranges = busyWith.map(({ from, to }) => `${formatCount(from)} to ${formatCount(to)}`);
   const facts = [
     `${id} ${host}:${pid}`,
@@ -153,7 +153,7 @@ function workerLine(worker: Awaited<ReturnType<typeof workersOf>>[number]): stri
     leads && 'leads',
     ranges.length > 0 && `fills ${ranges.join(' and ')}`,
     `last beat ${formatDuration(beatAgeMs / 1_000)} ago`,
-    isToldToEnd && 'told to end',
+    isAskedToEnd && 'told to end',
   ];
   return facts.filter((fact) => fact !== false).join(', ');
 }

@@ -53,23 +53,23 @@ export function localWorkSource(
   const running = runningRanges(ranges, logger, notify);
   const active = (): readonly BackfillPlan[] => ranges.plans().filter(({ isPaused }) => !isPaused);
 
-  /** The next range of the active plans: of what a plan has in a spork, an open range before a new one. */
+  /** The next range of the active plans. Within a plan and a spork, open ranges come before new ones. */
   const choose = (): HeightRange | undefined => {
     const open = ranges.open();
     const nowMs = clock.monotonic();
     const firsts = new Set(open.map(({ from }) => from));
-    // The pauses of those that were closed are forgotten.
+    // Forget the pauses of ranges that were closed.
     for (const from of notBeforeMs.keys()) if (!firsts.has(from)) notBeforeMs.delete(from);
     const mayRun = (range: OpenRange): boolean => !running.has(range) && !isDisputed(range);
     const isDue = ({ from }: OpenRange): boolean => (notBeforeMs.get(from) ?? -Infinity) <= nowMs;
     const ready = open.filter((range) => mayRun(range) && isDue(range) && turns.isServed(range));
-    const there = [...store.coverage(), ...open];
+    const taken = [...store.coverage(), ...open];
     for (const { plan, heights } of turns.places(active(), running.all())) {
       const begun = ready.filter((range) => heights.some((some) => overlap(some, range)));
       const next = begun.at(plan.order === 'oldest' ? 0 : -1);
       if (next !== undefined) return { from: next.from, to: next.to };
       if (open.length >= MAX_OPEN_RANGES) continue;
-      const cut = cutNext(lacking(heights, there), { order: plan.order, maxHeights });
+      const cut = cutNext(lacking(heights, taken), { order: plan.order, maxHeights });
       if (cut !== undefined) return cut;
     }
     return undefined;
@@ -90,7 +90,7 @@ export function localWorkSource(
     const run = { range, store: await ranges.run(range), controller: new AbortController() };
     return running.begin(run, { failed: (reason) => failed(range, reason) });
   };
-  /** Until then, only after a change there may be a range to take: a retry pause ends, or nodes may serve more. */
+  /** How long `next` may sleep unless something changes: until a retry pause ends, or nodes may serve more. */
   const lookAgainInMs = (): number => {
     if (isChanged) return 0;
     const pauses = [...notBeforeMs.values()].map((atMs) => atMs - clock.monotonic());
@@ -138,7 +138,7 @@ export function localWorkSource(
         const isDropped = (range: HeightRange): boolean => !kept.some((plan) => overlap(plan, range));
         await running.giveBack(({ range }) => isDropped(range));
         const gone = new Set(chosen.map((plan) => plan.id));
-        // A damaged height may have been planned meanwhile, with an id that is free again.
+        // Meanwhile a damaged height may have been planned, under an id that has become free.
         const isLeft = (plan: BackfillPlan): boolean => plan.heals === true || !gone.has(plan.id);
         await ranges.change({ plans: (now) => now.filter(isLeft), dropped: ranges.open().filter(isDropped) });
         logger.info({ plans: kept.length }, 'backfill cancelled');

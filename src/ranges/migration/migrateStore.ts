@@ -18,7 +18,7 @@ import { common, countHeights, cutNext, lacking } from '../planner.js';
 
 /** Heights per read and write, at most; twice as many are in memory. */
 const HEIGHTS_AT_ONCE = 32;
-/** Blocks may be of any size: with so many bytes of collections, no more of them are read at once. */
+/** Blocks may be of any size: a read ends once it holds this many bytes of collections. */
 const BYTES_AT_ONCE = 16 * 1024 * 1024;
 const READS_AT_ONCE = 4;
 
@@ -41,8 +41,8 @@ export interface MigrationDependencies {
 
 /**
  * Copies the covered heights and the plans of a store to another, with the same writes as a daemon: first the live range
- * upwards, then the others as ranges that are published when complete. Heights that the target has are skipped, so another
- * call continues an interrupted one. Nothing else may write to the target.
+ * upwards, then the other ranges, each published when complete. Heights that the target has are skipped, so another call
+ * continues an interrupted one. Nothing else may write to the target.
  *
  * Expected errors: `StorageError`; OperatorError: `not_found` for an empty source, `damage` for a damaged one, `foreign` when
  * the target holds another block, `usage` when the target cannot take the heights; the signal's abort reason.
@@ -72,7 +72,7 @@ export async function migrateStore(parts: MigrationDependencies) {
     await target.forgetAbove();
     await copyInto(target, upwards, copy);
   }
-  // What an earlier run or a daemon has begun, and the source covers, is copied from the beginning.
+  // Open ranges of an earlier run or a daemon, where the source covers them, are copied from their first height.
   const dropped = target.ranges.open().filter((range) => lacking([range], covered).length === 0);
   if (dropped.length > 0) await target.ranges.change({ dropped });
   for (;;) {
@@ -90,8 +90,8 @@ export async function migrateStore(parts: MigrationDependencies) {
     target.ranges.release(run);
   }
   for (const evidence of await source.evidence()) {
-    const there = await target.blockByHeight(evidence.height);
-    if (there?.block.id === evidence.id) await target.keepEvidence(evidence);
+    const stored = await target.blockByHeight(evidence.height);
+    if (stored?.block.id === evidence.id) await target.keepEvidence(evidence);
   }
   const plans = await copyPlans(parts);
   /** Heights that the target already had. */
@@ -108,15 +108,15 @@ interface Copy extends MigrationDependencies {
 /** Copies a range of heights, reading ahead while it writes. */
 async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promise<void> {
   const { signal, sporks } = copy;
-  let asked = readNext(range.from, range, copy);
-  while (asked !== undefined) {
-    const blocks = await asked;
+  let reading = readNext(range.from, range, copy);
+  while (reading !== undefined) {
+    const blocks = await reading;
     const first = blocks[0]?.block;
     const last = blocks.at(-1)?.block;
     if (first === undefined || last === undefined) return;
-    asked = readNext(last.height + 1, range, copy);
+    reading = readNext(last.height + 1, range, copy);
     // It may fail while the blocks before it are still being written.
-    asked?.catch(() => undefined);
+    reading?.catch(() => undefined);
     signal.throwIfAborted();
     const spork = sporkFor(first.height, sporks, run);
     try {
@@ -125,7 +125,7 @@ async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promis
     } catch (error) {
       if (!(error instanceof ParentLinkError)) throw error;
       const { height } = error;
-      // Below the first of these blocks, and above the last one of a range, is what the target has.
+      // Below the first of these blocks, and above the last height of a range, lie blocks of the target.
       if (height <= first.height || height > last.height) throw contradiction(height);
       throw damaged(height, `its parent is not the block of height ${height - 1}`);
     }
@@ -158,7 +158,7 @@ async function readSome(source: IndexReader, { from, to }: HeightRange): Promise
   return read;
 }
 
-/** The spork of a height, unless the run knows another one there: of one that it knows it takes what the source adds. */
+/** The spork of a height, unless the run has a different one there. A known spork gains what the source adds. */
 function sporkFor(height: number, sporks: readonly SporkRecord[], run: RangeStore): SporkRecord | undefined {
   const isBelow = ({ rootHeight }: SporkRecord): boolean => rootHeight <= height;
   const spork = sporks.findLast(isBelow);
@@ -180,7 +180,7 @@ function checkReach(above: readonly HeightRange[], next: number, target: IndexSt
   );
 }
 
-/** Compares the ends and spork roots of common ranges: between them, blocks with the same descendant are the same. */
+/** Compares the ends and spork roots of common ranges: the blocks between them follow from their parent links. */
 async function checkSame(
   { source, target }: MigrationDependencies,
   borders: readonly number[],
@@ -205,20 +205,20 @@ function contradiction(height: number): OperatorError {
 
 /** Copies the plans that the target lacks; the next daemon fills them in. Returns how many. */
 async function copyPlans({ source, target }: MigrationDependencies): Promise<number> {
-  const there = target.ranges.plans();
+  const existing = target.ranges.plans();
   const highest = (target.meta()?.firstHeight ?? 0) - 1;
   const carried = source.ranges
     .plans()
-    .filter((plan) => !there.some(({ from, to }) => from <= plan.from && to >= plan.to))
+    .filter((plan) => !existing.some(({ from, to }) => from <= plan.from && to >= plan.to))
     .filter(({ from, to }) => lacking([{ from, to: Math.min(to, highest) }], target.coverage()).length > 0);
   if (carried.length === 0) return 0;
-  if (there.length + carried.length > MAX_PLANS)
+  if (existing.length + carried.length > MAX_PLANS)
     throw new OperatorError(
       'usage',
       `Source and target have more than ${MAX_PLANS} plans together. Cancel some, then run this again.`,
     );
-  const last = there.at(-1)?.id ?? 0;
-  const plans = [...there, ...carried.map((plan, index) => ({ ...plan, id: last + 1 + index }))];
+  const last = existing.at(-1)?.id ?? 0;
+  const plans = [...existing, ...carried.map((plan, index) => ({ ...plan, id: last + 1 + index }))];
   await target.ranges.change({ plans });
   return carried.length;
 }

@@ -11,7 +11,7 @@ export const JOBS_SCHEMA = 'flow_jobs';
 const HEARTBEAT_SECONDS = 10;
 /** How often it looks for such jobs. */
 const SUPERVISE_SECONDS = 2;
-/** How long pg-boss lets a job be held at most. `WorkerRegistry` has it begin anew before that. */
+/** The longest that pg-boss lets a job be held. `WorkerRegistry` renews the start of the job before that. */
 export const HELD_AT_MOST_SECONDS = 24 * 60 * 60;
 /** pg-boss deletes jobs that were not taken for this time; its default of 14 days is too short for a whole chain. */
 const WAITS_AT_MOST_SECONDS = 365 * 24 * 60 * 60;
@@ -35,7 +35,7 @@ export class Boss {
   }
 
   /**
-   * Asks nothing of the database yet. `supervise`: false for a command, which does not maintain jobs. `patienceMs`: how long
+   * Sends nothing to the database yet. `supervise`: false for a command, which does not maintain jobs. `patienceMs`: how long
    * to wait for a database that refuses or does not answer; default: for as long as it takes. Expected errors: OperatorError
    * `configuration`.
    */
@@ -49,7 +49,7 @@ export class Boss {
     const jobs = new PgBoss({
       db: asServer((text, values) => database.executeSql(text, values)),
       schema: JOBS_SCHEMA,
-      // The store has made it.
+      // The store has created it.
       createSchema: false,
       supervise,
       schedule: false,
@@ -57,7 +57,7 @@ export class Boss {
       superviseIntervalSeconds: SUPERVISE_SECONDS,
       monitorIntervalSeconds: SUPERVISE_SECONDS,
     });
-    // Its background work fails while the database is away, and is retried.
+    // Its background work fails while the database is unreachable, and is retried.
     jobs.on('error', (error) => logger.debug({ error }, 'the queue cannot maintain its jobs'));
     jobs.on('warning', ({ message, data }) => logger.debug({ data }, message));
     return new Boss(database, jobs);
@@ -90,7 +90,7 @@ export class Boss {
   async makeQueue(name: string): Promise<void> {
     await this.run((jobs) =>
       jobs.createQueue(name, {
-        // No two jobs of one key that are not over.
+        // At most one unfinished job per key.
         policy: 'exclusive',
         heartbeatSeconds: HEARTBEAT_SECONDS,
         expireInSeconds: HELD_AT_MOST_SECONDS,
@@ -117,7 +117,7 @@ export function within(session: Session): { readonly db: Db } {
   return { db: asServer((text, values) => session.query({ text, values: values ?? [] })) };
 }
 
-/** pg-boss reads some errors of the server, and continues: it gets them as they are. */
+/** pg-boss handles some errors of the server itself, so it gets them unwrapped. */
 function asServer(executeSql: Db['executeSql']): Db {
   return {
     executeSql: (text, values) =>
@@ -127,7 +127,7 @@ function asServer(executeSql: Db['executeSql']): Db {
   };
 }
 
-/** `undefined` where the database refused the change, or is away: a claim then times out, and a silent worker is noticed. */
+/** `undefined` if the database refused the change or is unreachable: a claim then times out, and a silent worker is noticed. */
 export async function unlessRefused<T>(change: Promise<T>): Promise<T | undefined> {
   return change.catch((error: unknown) => {
     if (!(error instanceof StorageError)) throw error;

@@ -39,8 +39,8 @@ interface JobRun extends RangeRun {
 
 /**
  * The work source of many machines. Plans are rows of the store; the ranges that were cut from them are jobs of pg-boss,
- * completed in the transaction that publishes the range. A worker that finds no range waiting cuts some from what a plan
- * lacks: so a range whose job was lost is found.
+ * completed in the transaction that publishes the range. A worker that finds no waiting range cuts new ones from what a
+ * plan lacks, which also recovers a range whose job was lost.
  */
 export class BossWorkSource implements WorkSource {
   readonly #parts: SharedWork;
@@ -52,7 +52,7 @@ export class BossWorkSource implements WorkSource {
   readonly #polling: Promise<undefined>;
   #maintainedAtMs = -Infinity;
   readonly #closing = new AbortController();
-  /** Of `next`, until there may be work. */
+  /** The sleep of `next` until there may be work. */
   readonly #pause: Pause;
 
   constructor(parts: SharedWork, registry: WorkerRegistry) {
@@ -73,7 +73,7 @@ export class BossWorkSource implements WorkSource {
     const { boss, book } = this.#parts;
     if (!this.#registry.isWorker) await this.#registry.look();
     await book.read();
-    // After the plans: the queue of a plan is there before it.
+    // Read after the plans: the queue of a plan exists before the plan does.
     this.#existing = await planQueues(boss);
     this.#pause.wake();
   }
@@ -90,7 +90,7 @@ export class BossWorkSource implements WorkSource {
     return this.#parts.boss.database.watch(() => this.#takeNext(signal), POLL_EVERY_MS, signal, { pause });
   }
 
-  /** This and the next four: one transaction each. */
+  /** One transaction, like each of `pause`, `resume`, `cancel` and `redrive`. */
   async plan(wanted: WantedPlan): Promise<BackfillPlan> {
     const { book, boss, logger } = this.#parts;
     const plan = await book.transact<BackfillPlan>(async ({ write, ...facts }, tried) => {
@@ -206,13 +206,13 @@ export class BossWorkSource implements WorkSource {
     const running = await this.#registry.running(session);
     const isIdle = (range: HeightRange): boolean => !running.some((each) => overlap(each, range));
     let idle = open.filter((each) => !isDisputed(each) && isIdle(each) && this.#turns.isServed(each));
-    // The live range grows over what is above it.
+    // Heights above the live range are not filled in: it grows over them.
     const below = { from: 0, to: (coverage.at(-1)?.from ?? 0) - 1 };
     for (const { plan, heights } of this.#turns.places(plans, running)) {
       const missing = lacking(within(heights, below), coverage);
       if (missing.length === 0) continue;
       const begun = idle.filter((range) => missing.some((some) => overlap(some, range)));
-      // In the queue of one plan it waits after a failure; that of another one would not know.
+      // After a failure a range waits in the queue of its plan; the queue of another plan would not know.
       idle = idle.filter((range) => !begun.includes(range));
       const unbegun = open.length < MAX_OPEN_RANGES ? lacking(missing, [...open, ...running]) : [];
       const job = await takeRange(this.#parts, session, plan, { begun, heights, unbegun });
@@ -228,7 +228,7 @@ export class BossWorkSource implements WorkSource {
     try {
       if (await this.#isRunnable(claim)) begun = await this.#run(plan, claim);
     } catch (error) {
-      // The job is lost. Where the database is away, the claim times out.
+      // The job is lost. While the database is unreachable, the claim times out.
       if (!(error instanceof StorageError) || error instanceof DatabaseFault) throw error;
     } finally {
       if (begun === undefined) await this.#registry.release(claim);
@@ -236,11 +236,11 @@ export class BossWorkSource implements WorkSource {
     return begun;
   }
 
-  /** False: already done, cut differently by now, or not to run at present. */
+  /** False: the range is done already, has since been cut differently, or cannot run now. */
   async #isRunnable(claim: Claim<HeightRange>): Promise<boolean> {
     const { book, boss, chain } = this.#parts;
     const { from, to } = claim.data;
-    // Else a range that was published a moment ago would be cut again and again.
+    // Without this read, a range that was published a moment ago would be cut again and again.
     await book.read();
     const [coverage, open] = [book.coverage(), book.open()];
     const known = open.find((each) => each.from === from && each.to === to);
@@ -249,7 +249,7 @@ export class BossWorkSource implements WorkSource {
     const isCut = bordersOf(chain).some((border) => from < border && border <= to);
     const isOver = known === undefined ? !isWhole || isCut : isDisputed(known);
     return boss.database.transaction(async (session) => {
-      // Heights that are still missing are cut anew.
+      // Heights that are still missing are cut again.
       if (isOver) {
         await claim.complete(session);
         return false;

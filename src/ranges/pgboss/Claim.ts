@@ -9,13 +9,13 @@ export interface ClaimKey {
   readonly attempt: number;
 }
 
-/** A job that this process holds. Expected errors of both changes: `RangeLostError`, which must undo the transaction. */
+/** A job that this process holds. Expected errors of `complete` and `fail`: `RangeLostError`, which must undo the transaction. */
 export class Claim<D = object> {
   readonly key: ClaimKey;
   readonly data: D;
-  /** The transaction that took the job is committed: before, there is no such job. */
+  /** True once the transaction that took the job is committed. */
   isTaken = false;
-  /** Its transaction says so, committed or not. Then it does not count as lost where it is gone. */
+  /** A transaction has completed the job, committed or not: if the job is gone then, it was not lost. */
   isCompleted = false;
   readonly #boss: Boss;
   readonly #lost = new AbortController();
@@ -26,7 +26,7 @@ export class Claim<D = object> {
     this.#boss = boss;
   }
 
-  /** Aborts when another process has the job, or it is gone. */
+  /** Aborts when another process has the job, or the job is gone. */
   get lost(): AbortSignal {
     return this.#lost.signal;
   }
@@ -37,7 +37,7 @@ export class Claim<D = object> {
     if (!this.isCompleted) this.#refuse();
   }
 
-  /** Records a failure, and lets other processes take it after `delayMs`. */
+  /** Records a failure, and lets any process take the job again after `delayMs`. */
   async fail(session: Session, reason: string, delayMs: number): Promise<void> {
     const { attempt: retryCount, id, queue } = this.key;
     const startAfter = Math.max(1, Math.round(delayMs / 1_000));
@@ -59,8 +59,8 @@ export class Claim<D = object> {
 }
 
 /**
- * Ends a job, as part of a transaction: it is done, or nobody works on it any more, and whoever looks for work makes another
- * one. False: the attempt is over already.
+ * Ends a job as part of a transaction: it is done, or abandoned, and the next worker that looks for work makes a new one.
+ * False: the attempt is over already.
  */
 export async function endJob(
   boss: Boss,

@@ -43,7 +43,7 @@ export class SharedQueue extends WorkerRegistry {
     }
   }
 
-  /** Why the database does not do what is asked of it here; `undefined` while it does. */
+  /** Why the database does not serve the queue; `undefined` while it does. */
   trouble(): string | undefined {
     return this.parts.boss.database.trouble()?.concat(' Indexing needs no queue; history and takeovers do.');
   }

@@ -8,19 +8,19 @@ import { RETRY_BACKOFF } from '../plans.js';
 import { HELD_AT_MOST_SECONDS, JOBS_SCHEMA, unlessRefused, within, type Boss, type HeldJob } from './Boss.js';
 import { Claim, endJob, type ClaimKey } from './Claim.js';
 
-/** A takeover within 12 s takes the silence, one of these to see the last beat, one to judge it, one to lead, and ten queries. */
+/** A takeover fits in 12 s: the silence, one of these to see the last beat, one to judge it, one to lead, and ten queries. */
 const BEAT_EVERY_MS = 1_000;
 /** Without a beat for this time, another worker gives back its jobs. */
 const SILENT_AFTER_MS = 6_000;
 /** How often to show pg-boss that jobs are held: three times within its timeout. */
 const TOUCH_EVERY_MS = 3_000;
-/** After this time without reading the rows, a worker judges no other: the database was away, or this process was suspended. */
+/** After this time without reading the rows, a worker judges no other: the database was unreachable, or this process suspended. */
 const BLIND_AFTER_MS = 5_000;
 /** How long rows of workers that have stopped or died are kept. */
 const KEPT_MS = 24 * 60 * 60 * 1_000;
 /** How often to see whether the leader is gone. */
 const LOOK_EVERY_MS = 250;
-/** How often to try to lead; and while a leader is known, whose row may tell of a job that it could not give back. */
+/** How often to try to lead. Also while a leader is known: its row may show a job that it no longer has. */
 const TRY_EVERY_MS = { unled: 1_000, led: 4_000 } as const;
 
 /** A worker whose last beat is older than this counts as dead, as does one from after now: the server's clock was set back. */
@@ -51,10 +51,10 @@ export interface QueueParts {
 }
 
 /**
- * The row of this process in the table of workers: it shows that the process lives and what it holds, tells it when the
- * operator wants it to end, and lets the others give back its jobs when it is silent. That is sooner than pg-boss, whose
- * shortest heartbeat is ten seconds, and does not count as a failure. The process that holds the one job of an exclusive
- * queue leads. A command has no row, and only reads the table.
+ * The row of this process in the table of workers: it shows that the process lives and what it holds, carries the operator's
+ * request to end, and lets other workers give back the jobs of a silent process. That is sooner than pg-boss, whose shortest
+ * heartbeat is ten seconds, and does not count as a failure. The process that holds the one job of an exclusive queue leads.
+ * A command has no row, and only reads the table.
  */
 export class WorkerRegistry implements Leadership {
   readonly id = randomUUID();
@@ -83,7 +83,7 @@ export class WorkerRegistry implements Leadership {
     await this.look();
   }
 
-  /** Begins to show that this process lives, and beside that, since it may wait for locks, to judge the others. */
+  /** Starts to show that this process lives and, apart from that, as it may wait for locks, to judge the other workers. */
   start(): void {
     const repeat = (act: () => Promise<undefined>, everyMs = BEAT_EVERY_MS): Promise<undefined> =>
       this.#database.watch<never>(act, everyMs, this.#closing.signal);
@@ -103,7 +103,7 @@ export class WorkerRegistry implements Leadership {
     return this.known();
   }
 
-  /** Tells workers to end. Returns how many have not stopped yet. Expected errors: `StorageError`. */
+  /** Asks workers to end. Returns how many have not stopped yet. Expected errors: `StorageError`. */
   async kill(ids: readonly string[]): Promise<number> {
     const { rowCount } = await this.#database.query({
       text: `UPDATE flow_store.worker SET kill = 'release' WHERE id = ANY ($1::uuid[]) AND state <> 'stopped'`,
@@ -112,17 +112,14 @@ export class WorkerRegistry implements Leadership {
     return rowCount;
   }
 
-  /**
-   * How many share the work and the rates of the nodes, as far as is known: this one, and all others that do more than serve
-   * readers.
-   */
+  /** How many known workers share the work and the rates of the nodes: this one, and all that do more than serve readers. */
   liveWorkers(): number {
     const works = ({ id, isAlive, roles }: WorkerState): boolean =>
       isAlive && id !== this.id && roles.some((role) => WORKING_ROLES.has(role));
     return 1 + this.known().filter(works).length;
   }
 
-  /** True when the workers were last read too long ago: the database is away. */
+  /** True when the workers were last read too long ago: the database is unreachable. */
   isBlind(): boolean {
     return this.parts.clock.monotonic() - this.#readAtMs > BLIND_AFTER_MS;
   }
@@ -206,7 +203,7 @@ export class WorkerRegistry implements Leadership {
     if (claim === undefined && (await boss.run((jobs) => jobs.send(LIVE_QUEUE, {}, key))) !== null)
       claim = await takeJob();
     if (claim === undefined) return undefined;
-    // Those of former leaders are over.
+    // The jobs of former leaders are over.
     void unlessRefused(boss.run((jobs) => jobs.deleteStoredJobs(LIVE_QUEUE)));
     let released: Promise<void> | undefined;
     return { lost: claim.lost, release: () => (released ??= this.release(claim, true)) };
@@ -216,7 +213,7 @@ export class WorkerRegistry implements Leadership {
     const state = this.#state === 'ready' && this.#held.size > 0 ? 'running' : this.#state;
     const { rows } = await this.#database.query<Pick<Row, 'kill'>>({
       text: `UPDATE flow_store.worker SET beat = beat + 1, beat_at = now(), state = $2, busy = $3 WHERE id = $1 RETURNING kill`,
-      // What was taken or released where the answer was lost, too.
+      // Also records what was taken or released by a transaction whose answer was lost.
       values: [this.id, state, this.#busyText()],
     });
     const [row] = rows;
@@ -230,7 +227,7 @@ export class WorkerRegistry implements Leadership {
     await this.look();
   }
 
-  /** Shows pg-boss that the jobs are held, and finds those that are not any more. What a transaction is changing needs no sign. */
+  /** Shows pg-boss that the jobs are held, and finds those that no longer are. Skips jobs that a transaction is changing. */
   async #touch(): Promise<undefined> {
     const claims = [...this.#held].filter(({ isTaken }) => isTaken);
     if (claims.length === 0) return;
@@ -284,7 +281,7 @@ export class WorkerRegistry implements Leadership {
     // In a container that was started again after a crash, another process has the same name and number.
     const isGone = ({ host, pid }: SeenRow) =>
       this.#rows.every((each) => isSilent(each) || each.host !== host || each.pid !== pid);
-    // They may have been stopped in a write, or as they took a job: those locks hold up whoever follows.
+    // They may have stopped in the middle of a write or of taking a job: those locks block their successors.
     const stopped = silent.filter((row) => row.state !== 'stopped' && isGone(row));
     if (stopped.length > 0) await boss.database.endWaitingFor(stopped);
     for (const { id, beat, held } of silent.filter((row) => row.held.length > 0)) {
@@ -310,8 +307,8 @@ export class WorkerRegistry implements Leadership {
   }
 
   /**
-   * A job is due by the clock of the server. Where that was set back, or a server with another clock took over, jobs from before
-   * would wait as long: none has to wait for longer than a range after a failure, and that of the leader never has to.
+   * A job is due by the clock of the server. If that was set back, or a server with another clock took over, earlier jobs would
+   * wait that much longer. No job has to wait longer than a range does after a failure, and the leader's never has to wait.
    */
   async #freeUndue(): Promise<undefined> {
     await this.#database.query({
@@ -322,7 +319,7 @@ export class WorkerRegistry implements Leadership {
   }
 }
 
-/** pg-boss has no call to hold a job for longer: only one that is given back could be taken anew, as another attempt. */
+/** pg-boss has no call to hold a job for longer: it would have to be given back and taken again, as another attempt. */
 const TOUCH = `WITH held AS (
     SELECT job.name, job.id FROM json_to_recordset($1) AS key (queue text, id uuid, attempt integer)
       JOIN ${JOBS_SCHEMA}.job ON job.name = queue AND job.id = key.id AND retry_count = attempt AND state = 'active'
@@ -334,10 +331,10 @@ const TOUCH = `WITH held AS (
       FROM free WHERE job.name = free.name AND job.id = free.id
   ) SELECT id FROM held`;
 
-interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'isToldToEnd'> {
+interface Row extends Omit<WorkerState, 'busyWith' | 'leads' | 'isAskedToEnd'> {
   readonly held: readonly Held[];
   readonly beat: number;
-  /** How, as versions before 0.1.0 knew it; `null`: it is to go on. */
+  /** `null`: keep running. Any other value asks it to end: versions before 0.1.0 knew two ways. */
   readonly kill: string | null;
 }
 
@@ -362,5 +359,5 @@ function heightsOf({ from, to }: Held): readonly HeightRange[] {
 
 function stateOf({ beat: _beat, held, kill, sinceMs: _sinceMs, ...row }: SeenRow): WorkerState {
   const leads = held.some(({ queue }) => queue === LIVE_QUEUE);
-  return { ...row, busyWith: held.flatMap(heightsOf), leads, isToldToEnd: kill !== null };
+  return { ...row, busyWith: held.flatMap(heightsOf), leads, isAskedToEnd: kill !== null };
 }

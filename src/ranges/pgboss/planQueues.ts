@@ -7,7 +7,7 @@ import type { QueueParts } from './WorkerRegistry.js';
 
 /** A younger queue may belong to a plan whose transaction is not over yet. */
 const OLD_QUEUE_MS = 10 * 60 * 1_000;
-/** Of ranges that are cut at once: those who look for one at the same instant find one each. */
+/** Ranges that are cut at once: workers that look for one at the same instant find one each. */
 const CUT_AT_ONCE = 16;
 /** Priorities are heights, so that a worker can ask for heights that its nodes serve. */
 const HIGHEST = 2_147_483_646;
@@ -40,7 +40,7 @@ export async function planQueues(boss: Boss): Promise<readonly PlanQueue[]> {
   });
 }
 
-/** Its name, for this version of the work. In a queue there is one job at a time for a first height. */
+/** The queue name of a plan, for this version of the work. A queue holds one job at a time for each first height. */
 export function queueOf(plan: number, { workVersion }: Pick<SharedWork, 'workVersion'>): string {
   return `plan-${plan}.v${workVersion}`;
 }
@@ -64,10 +64,10 @@ export async function maintainQueues(
   const isDone = ({ version }: PlanQueue): boolean =>
     version > workVersion || workers.some((each) => each.isAlive && each.workVersion === version);
   for (const { id } of plans) {
-    const its = queues.filter(({ plan }) => plan === id);
-    const others = its.filter(({ version }) => version !== workVersion);
+    const queued = queues.filter(({ plan }) => plan === id);
+    const others = queued.filter(({ version }) => version !== workVersion);
     if (others.some(isDone)) continue;
-    if (others.length === its.length) await boss.makeQueue(queueOf(id, parts));
+    if (others.length === queued.length) await boss.makeQueue(queueOf(id, parts));
     for (const queue of others) await removeQueue(parts, queue);
   }
   const isKnown = ({ plan }: PlanQueue): boolean => plans.some(({ id }) => id === plan);
@@ -77,8 +77,8 @@ export async function maintainQueues(
 }
 
 /**
- * Takes the next range of a plan, as part of a transaction: one that waits, of all that begin at some heights. If there is
- * none, those that were begun get a job, of which they have none or one that is not due, and some that were not are cut.
+ * Takes the next range of a plan, as part of a transaction: a waiting job whose range begins in `heights` or `begun`. If there
+ * is none, `begun` ranges get a job, except those with one that is not due yet, and new ranges are cut from `unbegun`.
  */
 export async function takeRange(
   parts: SharedWork,
@@ -104,7 +104,7 @@ export async function takeRange(
   const end = cutNext(unbegun, { order, maxHeights: CUT_AT_ONCE * maxRangeHeights });
   const ranges = [...begun, ...slicesOf(end === undefined ? [] : [end], maxRangeHeights)];
   if (ranges.length === 0) return undefined;
-  // Those that another worker makes at this instant are waited for, and left out: in one order, so never in a circle.
+  // The insert waits for jobs that another worker makes at this instant, and skips them: in one order, so without deadlock.
   ranges.sort((left, right) => left.from - right.from);
   const made = ranges.map(({ from, to }) => {
     return { data: { from, to }, priority: priorityOf(from, order), singletonKey: `${from}` };

@@ -55,7 +55,7 @@ export function entriesOf(entry: BlockEntry, withAccounts: boolean): Entry[] {
   return entries;
 }
 
-/** Entries of other roles that one page skips at most; then the caller has to ask again. */
+/** The most entries of other roles that one page skips; then the caller must request the next page. */
 const MAX_EXAMINED = 2_000;
 /** Entries read at once. */
 const READ_AT_ONCE = 256;

@@ -21,7 +21,7 @@ export function accountIndexBuilder(dependencies: {
 }) {
   const { accounts, clock, logger, room } = dependencies;
   let isStopped = false;
-  /** As `/status` has it. `stopped`: a stored block is damaged, and the index cannot get past it. */
+  /** As `/status` shows it. `stopped`: a stored block is damaged, and the index cannot get past it. */
   const progress = () => {
     const { from: coveredFrom = null, missingHeights = null } = accounts.coverage() ?? {};
     const unfinished = isStopped ? 'stopped' : 'building';
@@ -29,7 +29,7 @@ export function accountIndexBuilder(dependencies: {
     return { state, coveredFrom, missingHeights } as const;
   };
   const isBuilding = (): boolean => progress().state === 'building';
-  const tell = (message: string): void => {
+  const report = (message: string): void => {
     const { coveredFrom, missingHeights } = progress();
     logger.info({ coveredFrom, missingHeights }, message);
   };
@@ -41,7 +41,7 @@ export function accountIndexBuilder(dependencies: {
     // What was damaged may have been healed.
     isStopped = false;
     if (!isBuilding()) return;
-    tell('building the account index');
+    report('building the account index');
     let reportedAtMs = clock.monotonic();
     while (isBuilding()) {
       await room?.whenRoom(signal);
@@ -55,12 +55,12 @@ export function accountIndexBuilder(dependencies: {
       const nowMs = clock.monotonic();
       if (nowMs - reportedAtMs >= REPORT_EVERY_MS) {
         reportedAtMs = nowMs;
-        tell('building the account index');
+        report('building the account index');
       }
       const restMs = (nowMs - startedAtMs) * (1 / BUILD_SHARE - 1);
       await sleep(clock, Math.max(MIN_REST_MS, restMs), signal);
     }
-    if (progress().state === 'complete') tell('the account index is complete');
+    if (progress().state === 'complete') report('the account index is complete');
   };
   return { progress, run };
 }

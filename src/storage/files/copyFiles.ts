@@ -32,8 +32,8 @@ type Description = ReadonlyMap<string, Buffer>;
  *
  * The logs are copied first, so everything in them that is moved to tables meanwhile is in the tables of the manifest,
  * which is read after them; if it changes while the tables are linked, they are linked again. Tables never change and become
- * hard links where the file system allows it; `linksOnly`: it must. What is missing or damaged in the database is so in the copy. Expected errors:
- * `StorageError`; the signal's abort reason.
+ * hard links where the file system allows it; `linksOnly`: it must. The copy keeps what is missing or damaged. Expected
+ * errors: `StorageError`; the signal's abort reason.
  */
 export async function copyFiles(
   path: string,

@@ -9,7 +9,7 @@ import { syncDirectory, syncFile } from './synced.js';
 /** The files of a database. Everything else in an archive is ignored. */
 const DATABASE_FILE = /^(?:CURRENT|MANIFEST-\d+|\d+\.(?:ldb|sst|log))$/;
 const FILE_MODE = 0o600;
-/** Answers of a server, or of a proxy before it, that it gives only for a while. */
+/** Temporary status codes of a server, or of a proxy before it. */
 const PASSING_STATUS = /^(?:408|425|429|5\d\d)$/;
 /** How long the server may be silent. */
 const SILENCE_MS = 60_000;
@@ -74,7 +74,7 @@ async function requested(url: string, signal: AbortSignal): Promise<Response> {
     // `fetch` would undo a content encoding: ask for the archive as it is, compressed or not.
     response = await fetch(url, { signal, headers: { 'accept-encoding': 'identity' } });
   } catch (error) {
-    // `fetch` says only that it has failed, its cause why. Errors of the network have a code; what is wrong with the address has none, or this one.
+    // `fetch` says only that it failed; its cause says why. Network errors have a code; an unusable address has none, or this one.
     const cause = causesOf(error).at(-1);
     const hasCode = cause !== undefined && 'code' in cause && cause.code !== 'ERR_INVALID_URL';
     throw (hasCode ? interrupted : unusable)(url, messageOf(cause), error);
@@ -121,7 +121,7 @@ async function unpack(
     if (!hasFailed()) files.end();
     if (!hasFailed()) await once(files, 'close');
   } catch (error) {
-    // What `fetch` throws while the body comes; everything else comes from the archive or the disk.
+    // `fetch` throws this while the body arrives; everything else comes from the archive or the disk.
     failure ??=
       error instanceof TypeError
         ? interrupted(url, messageOf(causesOf(error).at(-1)), error)
@@ -136,7 +136,7 @@ function unusable(url: string, why: string, cause?: unknown): OperatorError {
   return new OperatorError('usage', what, { cause });
 }
 
-/** It may pass, so a service manager starts the daemon again. */
+/** The fault may pass: this exit code makes a service manager start the daemon again. */
 function interrupted(url: string, why: string, cause?: unknown): StorageError {
   const what = `Cannot get a snapshot from ${maskedEndpoint(url)} now: ${why}. Start again once its server can be reached.`;
   return new StorageError('unavailable', what, { cause });

@@ -9,13 +9,13 @@ export async function exists(path: string): Promise<boolean> {
   throw fault;
 }
 
-/** Makes the names in a directory outlive a power loss, as far as its file system can: some shares know no such thing. */
+/** Makes the names in a directory survive a power loss, if its file system can: some network shares cannot. */
 export const syncDirectory = (path: string): Promise<void> =>
   sync(path, 'r').catch((error: unknown) => {
     if (!hasCode(error, 'EINVAL') && !hasCode(error, 'ENOTSUP')) throw error;
   });
 
-/** Makes the content of a file outlive a power loss. Expected errors: those of the file system. */
+/** Makes the content of a file survive a power loss. Expected errors: those of the file system. */
 export const syncFile = (path: string): Promise<void> => sync(path, 'r+');
 
 async function sync(path: string, flags: 'r' | 'r+'): Promise<void> {

@@ -14,7 +14,7 @@ import type { VerifyDependencies } from './verify/verifyStore.js';
 export interface BackupReport extends CopiedFiles {
   /** The heights that the copy holds. */
   readonly coverage: HeightRanges;
-  /** Heights that were durable in the store before, and are not in the copy: files have been lost, or were while it was made. */
+  /** Heights that were durable in the store and are not in the copy: files were lost before it was made, or meanwhile. */
   readonly lost: HeightRanges;
 }
 
@@ -46,15 +46,15 @@ export async function backupStore(
     const store = await LevelIndexStore.open({ path: partial, chainId, create: false }, dependencies);
     const coverage = store.coverage();
     await store.close();
-    // What a daemon has taken out meanwhile, to heal it, is not lost.
+    // Heights that a daemon took out meanwhile, to heal them, are not lost.
     const takenOut = without(durable, await readCoverageNote(path));
     return { ...copied, coverage, lost: without(without(durable, takenOut), coverage) };
   });
 }
 
 /**
- * Makes a store, with its parent directories, beside its place, and gives it its name once it is whole. A killed command leaves what
- * the next one replaces. `doing` completes "Cannot …". Expected errors: those of `runAlone` and `make`.
+ * Makes a store beside its final place, with its parent directories, and renames it once it is whole. The next command replaces
+ * what a killed one left. `doing` completes "Cannot …". Expected errors: those of `runAlone` and `make`.
  */
 export async function makeBeside<T>(
   command: 'backup' | 'restore',
@@ -72,7 +72,7 @@ export async function makeBeside<T>(
       await syncDirectory(dirname(path));
       return made;
     } catch (error) {
-      // Files of an archive that failed may still be on their way. What cannot be removed goes with the next attempt.
+      // Files of a failed archive may still be arriving. The next attempt removes what cannot be removed now.
       await rm(partial, { recursive: true, force: true, maxRetries: 5 }).catch(() => undefined);
       throw storageErrorFrom(error, doing, path);
     }

@@ -52,8 +52,8 @@ export interface RepairReport {
  * Repairs a damaged store: every sound block is kept unchanged, wherever it is, and its pointers are rebuilt from it.
  * Heights whose block is damaged become planned holes, which the daemon fills in after its next start. The repair works
  * on a copy beside the store, which shares its tables and replaces the store once `verifyStore`
- * finds no damage in it. Where LevelDB cannot open or read its files, its own repair comes first, which writes everything
- * anew. An interrupted repair can be run again.
+ * finds no damage in it. Where LevelDB cannot open or read its files, its own repair runs first, and everything is
+ * rewritten. An interrupted repair can be run again.
  *
  * Expected errors: `StorageError` (`corrupt` when nothing can be kept; `locked`, `missing`, `disk_full`, …);
  * `OperatorError` (`foreign`, `configuration`); the signal's abort reason.
@@ -75,7 +75,7 @@ export async function repairStore(
       // Checked again: the repair may have taken long.
       await assertUnused(path);
       if ((await currentOf(path)) !== before) {
-        const what = `The store at ${path} was in use while it was repaired, and stays as it is now. Stop who uses it, and repair it again.`;
+        const what = `The store at ${path} was in use while it was repaired, and stays as it is now. Stop the process that uses it, and repair it again.`;
         throw new StorageError('locked', what);
       }
       await exchange(path, copy);
@@ -106,7 +106,7 @@ async function repairAt(
   try {
     if (files.length > 0) {
       await repairLevel(copy);
-      await writeAnew(copy);
+      await rewrite(copy);
       found = await verify();
     }
     const report = unchanged(found, files);
@@ -122,7 +122,7 @@ async function repairAt(
 }
 
 /** Writes everything that can be read of a database into a new one, which takes its place. */
-async function writeAnew(path: string): Promise<void> {
+async function rewrite(path: string): Promise<void> {
   const fresh = `${path}.new`;
   await rm(fresh, { recursive: true, force: true });
   await prepareDirectory(fresh, true);
@@ -164,7 +164,7 @@ async function exchange(path: string, copy: string): Promise<void> {
   await discard(damaged, path);
 }
 
-/** Deletes the damaged store. What others have put into its folder goes to that of the repaired one. */
+/** Deletes the damaged store. Other files in its directory move to that of the repaired store. */
 async function discard(damaged: string, path: string): Promise<void> {
   for (const name of await readdir(damaged))
     if (!DATABASE_FILE.test(name)) await rename(join(damaged, name), join(path, name));
@@ -195,11 +195,11 @@ function forgetDamage(copy: string, path: string, found: VerifyReport) {
     const repaired = repairedBook(before, lost);
     const { book } = repaired;
     using batch = database.batch();
-    // The records of the store as a whole are written anew.
+    // The records of the store as a whole are rewritten.
     for await (const page of database.pages({ lt: Buffer.of(Prefix.evidence) }))
       for (const [key] of page) batch.del(key);
     for await (const key of unknownKeys(database)) batch.del(key);
-    // Nodes are asked again.
+    // The daemon fetches damaged evidence again.
     for (const entry of await readEvidence(database)) if (await isDamagedEvidence(entry)) batch.del(entry[0]);
     putChanges(undefined, book, batch);
     await batch.write();
@@ -235,7 +235,7 @@ async function restorePointers(database: Database, heights: HeightRanges, accoun
   }
 }
 
-/** Without the progress record nobody knows which of the blocks above a gap counted: all of them are lost. */
+/** Without the progress record it is unknown which blocks above a gap counted: all of them are lost. */
 async function lostHeights(database: Database, found: VerifyReport): Promise<HeightRanges> {
   const progress = await unlessDamaged(() => readOne(database, single.progress));
   const { latestIndexedHeight = -1, lostHeights: lost } = found;

@@ -17,8 +17,8 @@ function isGone(pid: number): boolean {
 }
 
 /**
- * Looks at a store that no process uses, and changes nothing, not even what LevelDB would tidy up at an open: it is a copy
- * beside it that is opened, which shares its tables. Expected errors: those of `LevelIndexStore.open`.
+ * Looks at a store that no process uses, and changes nothing, not even what LevelDB would tidy up at an open: it opens a
+ * copy beside the store, which shares its tables. Expected errors: those of `LevelIndexStore.open`.
  */
 export async function surveyStore(
   { path: place, chainId }: { readonly path: string; readonly chainId: string },
@@ -30,7 +30,7 @@ export async function surveyStore(
   const [beside, name] = [dirname(path), `${basename(path)}.survey-`];
   for (const left of await readdir(beside).catch(() => []))
     if (left.startsWith(name) && isGone(Number(left.slice(name.length))))
-      // That of another user is left to that one.
+      // A copy of another user stays until that user's next survey.
       await rm(join(beside, left), { recursive: true, force: true }).catch(() => undefined);
   try {
     const { linkedBytes: bytes } = await copyFiles(path, copy, { linksOnly: true });

@@ -57,13 +57,13 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   readonly #queue: BookWriter;
   readonly accounts: AccountIndex = {
     ...this.accountsOf(() => accountCoverageOf(this.book(), this.#wantsAccounts)),
-    extend: () => this.tell(() => extendAccounts(this.#queue)),
+    extend: () => this.reporting(() => extendAccounts(this.#queue)),
   };
   readonly ranges = this.rangesWith({
     change: (change: RangeChange) => this.#changeRanges(change),
     run: (range: HeightRange) => this.#run(range),
   });
-  /** A store without blocks gets the account index with its first one. */
+  /** A store without blocks gets the account index with its first block. */
   readonly #wantsAccounts: boolean;
   #holds: ((block: FinalizedBlock) => boolean) | undefined;
   #note: ReturnType<typeof coverageNote> | undefined;
@@ -100,7 +100,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     const openLevel: OpenDatabase = (...opening) => LevelDatabase.open(...opening);
     const { logger, openDatabase = openLevel } = dependencies;
     await prepareDirectory(path, create);
-    // Without its CURRENT file a store would be taken for a new one, and its tables be deleted.
+    // Without its CURRENT file a store would be taken for a new one, and its tables would be deleted.
     const isNew = create && !(await holdsData(path));
     const database = await openDatabase(path, { ...options, create: isNew });
     try {
@@ -181,7 +181,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
       const healed = healedBook(book, damaged);
       if (healed === undefined) return undefined;
       holes = healed.holes;
-      // The run that fills the hole would take a record for a durable block.
+      // The run that fills the hole would take a remaining record for a durable block.
       return { after: healed.book, del: [...heightsIn(holes)].map(blockKey) };
     };
     await this.#withdrawn(() => this.#queue.record('range', change));
@@ -203,7 +203,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
-    // Only a new book is written, and the evidence with it.
+    // The queue writes only if the book is a new object; the evidence goes with it.
     const put = [sealEvidence(evidence)];
     await this.#queue.record('range', (book) => ({ after: { ...book }, put }));
   }
@@ -236,7 +236,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
       assert(open?.keep === undefined, 'blocks of this range are being removed');
       return open === undefined ? { after: settled(withOpen(book, newRange(book, range))) } : undefined;
     });
-    // Where it is damaged, it becomes a hole.
+    // A damaged block becomes a hole.
     const below = await unlessDamaged(() => this.blockByHeight(range.from - 1));
     const open = openAt(this.initialised(), range);
     assert(open !== undefined, 'the range is open');
@@ -263,7 +263,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     });
   }
 
-  /** Corrects what changes with what is there, and switches the account index on or off if that is wanted: before any commit. */
+  /** Settles the book, and switches the account index on or off if wanted. Runs before any commit. */
   async #settle(accounts?: boolean): Promise<void> {
     await this.#queue.record('range', (book) => {
       const isSwitched = accounts !== undefined && accounts !== isLive(book.accounts);
@@ -296,7 +296,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   /**
-   * Removes the account index, even a part that is left of one. A store that is opened with the index later rebuilds it.
+   * Removes the account index, or what is left of one. A store that is opened with the index later rebuilds it.
    * Returns the number of removed entries; `undefined` when there was no index. Rejects like `rewind`.
    */
   async forgetAccounts(): Promise<number | undefined> {
@@ -325,7 +325,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
         'heights that were durable are gone: the write-ahead log of the store was lost, cut or damaged. They are fetched again',
       );
     }
-    // Written only with the first change: a command that reads leaves the loss for the daemon to tell.
+    // Written only with the first change: a command that only reads leaves the loss for the daemon to report.
     this.#note = coverageNote({ path, coverage: () => this.coverage() }, { clock });
   }
 

@@ -13,10 +13,10 @@ import { Prefix, prefixRange } from '../records/schema.js';
 import { corruptRecord, isCorruption } from '../StorageError.js';
 import type { BookWriter } from './writing/BookWriter.js';
 
-/** Of a store without blocks, which gets the index with its first one. */
+/** The coverage in a store without blocks, which gets the index with its first block. */
 const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
 
-/** See `AccountReader`. `isWanted`: a store without blocks gets the index with its first one. */
+/** See `AccountReader`. `isWanted`: a store without blocks gets the index with its first block. */
 export function accountCoverageOf(
   book: StoreBook | undefined,
   isWanted: boolean,
@@ -31,9 +31,9 @@ export function accountCoverageOf(
 }
 
 /**
- * Adds a step to the index (docs/architecture.md, "The account index"). Where the index has changed before it is written,
- * because a range has joined or blocks are being removed, nothing of it counts, damage included: the next step begins with
- * what there is then. Expected errors: `StorageError`.
+ * Adds a step to the index (docs/architecture.md, "The account index"). If the index changes before the step is written,
+ * because a range joins it or blocks are being removed, the step is void, damage included: the next step begins with the
+ * new state. Expected errors: `StorageError`.
  */
 export async function extendAccounts(queue: BookWriter): Promise<void> {
   const book = queue.book();

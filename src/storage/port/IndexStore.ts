@@ -17,7 +17,7 @@ import type {
 
 /** A damaged record. */
 export interface FoundDamage {
-  /** `undefined`: the database cannot tell. */
+  /** `undefined`: unknown. */
   readonly height: number | undefined;
   readonly what: string;
 }
@@ -34,11 +34,11 @@ export interface IndexReader extends StoredReads {
    */
   coverage(): readonly HeightRange[];
   latestIndexedHeight(): number;
-  /** How often readable blocks were removed, as far as is known here: what was read before need not be indexed any more. */
+  /** How often readable blocks were removed, as far as is known here: what was read before may no longer be indexed. */
   rewinds(): number;
 }
 
-/** What leads to stored bytes. */
+/** The reads that lead to stored bytes. */
 export interface StoredReads {
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   blockById(id: Identifier): Promise<StoredBlock | undefined>;
@@ -51,7 +51,7 @@ export interface StoredReads {
   collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]>;
   transaction(id: Identifier): Promise<StoredTransaction | undefined>;
   transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
-  /** Who signs, as far as it was learned; ascending. */
+  /** The evidence of who signs that was kept, ascending by height. */
   evidence(): Promise<readonly CommitteeEvidence[]>;
 }
 
@@ -77,7 +77,7 @@ export interface ShownIndex {
   readonly healing?: readonly HeightRange[];
 }
 
-/** Tells the writers of a store when there is no room for what they would write. */
+/** Holds back the writers of a store while there is no room for what they would write. */
 export interface WriteRoom {
   /** `undefined` while there is room; else resolves when there is some again, or the signal aborts. Never rejects. */
   whenRoom(signal: AbortSignal): Promise<void> | undefined;
@@ -85,7 +85,7 @@ export interface WriteRoom {
 
 /**
  * The additional methods of a store that several processes use. One process leads: only it initialises the store, writes
- * the live range and rewinds. The others see what it commits, and every process sees the ranges that others publish.
+ * the live range and rewinds. Every process sees what the leader commits, and the ranges that any process publishes.
  */
 export interface SharedStore {
   /**
@@ -97,7 +97,7 @@ export interface SharedStore {
   /** Stops leading: waits for the write under way, refuses further ones, and forgets staged blocks. Idempotent. */
   follow(): Promise<void>;
   isLeading(): boolean;
-  /** Calls back after others changed what the store holds. The callback must not throw. Returns the unsubscriber. */
+  /** Calls back after another process changed what the store holds. The callback must not throw. Returns the unsubscriber. */
   onChanged(callback: () => void): () => void;
 }
 
@@ -126,16 +126,16 @@ export interface IndexStore extends IndexReader, RangeStore {
   /** Calls back when a read meets damage. The callback must not throw. */
   onDamage(callback: (damage: FoundDamage) => void): void;
   /**
-   * Calls back when a write has failed, whoever wrote, with the error: nothing is written any more before the next open, so
-   * the process has to end. The callback must not throw. One listener. Absent: no failed write is the end of all.
+   * Calls back with the error of a failed write, whichever it was: nothing more is written before the next open, so the
+   * process must end. The callback must not throw. One listener. Absent: no failed write ends all writing.
    */
   readonly onFailed?: (callback: (error: unknown) => void) => void;
   /**
-   * The space that the store takes on disk; `undefined` where that is not known. Expected errors: `StorageError` (`corrupt`: somebody
-   * else has deleted files of it); the signal's abort reason.
+   * The space that the store takes on disk; `undefined`: unknown. Expected errors: `StorageError` (`corrupt`: another program
+   * deleted files of the store); the signal's abort reason.
    */
   sizeBytes(signal: AbortSignal): Promise<number | undefined>;
-  /** Damaged heights that are not covered any more, and planned to be fetched again. */
+  /** Damaged heights that are no longer covered, and planned to be fetched again. */
   healing(): readonly HeightRange[];
   /**
    * Makes holes of damaged heights, which are planned: one durable write takes them out of the coverage. Returns those for
@@ -144,8 +144,8 @@ export interface IndexStore extends IndexReader, RangeStore {
    */
   heal(damaged: readonly HeightRange[], lastPlan?: number): Promise<readonly HeightRange[]>;
   /**
-   * Removes what is damaged at the watermark or above it, to be fetched again, before anything is committed. Of a shared store the
-   * leader does that by itself. Logs it. Expected errors: those of `rewind`.
+   * Removes what is damaged at the watermark or above it, to be fetched again, before anything is committed. In a shared store,
+   * `lead` does this. Logs it. Expected errors: those of `rewind`.
    */
   takeBackDamage(): Promise<void>;
   /**
@@ -154,8 +154,8 @@ export interface IndexStore extends IndexReader, RangeStore {
    */
   check(range: HeightRange, signal?: AbortSignal): Promise<CheckedHeights>;
   /**
-   * The block up to which the chain was proven final by whichever process leads, as far as is known here. Absent: other
-   * processes are not told.
+   * The block up to which the leading process has proven the chain final, as far as is known here. Absent: no other process
+   * uses this store.
    */
   readonly provenBlock?: () => BlockHead | undefined;
   /** Keeps the height of that block, unless another process leads by now. Durable on return. Expected errors: `StorageError`. */
@@ -165,7 +165,7 @@ export interface IndexStore extends IndexReader, RangeStore {
    * `StorageError`.
    */
   keepEvidence(evidence: CommitteeEvidence): Promise<void>;
-  /** Removes the blocks above the watermark, of which one is false. Idempotent. Expected errors: `StorageError`. */
+  /** Removes the blocks above the watermark, one of which is false. Idempotent. Expected errors: `StorageError`. */
   forgetAbove(): Promise<void>;
   /** Writes the meta record of an empty store; the watermark becomes `firstHeight - 1`. Durable on return. */
   initialise(meta: StoreMeta): Promise<void>;
@@ -173,8 +173,8 @@ export interface IndexStore extends IndexReader, RangeStore {
    * Deletes every block above `height`, in every range, and the plans for them. If `height` is below the live range,
    * the highest covered range at or below it becomes the live one, and no range may have a run. Idempotent; after a
    * crash the next open finishes the work. Expected errors: `StorageError`; `OperatorError` (`usage`) when nothing is
-   * covered at or below `height`, unless it is the first height - 1 of a store that has no other range. `onStep`: may be told now
-   * and then of the highest height that is still to be deleted.
+   * covered at or below `height`, unless it is the first height - 1 of a store that has no other range. `onStep`: called now and
+   * then, if at all, with the highest height still to be deleted.
    */
   rewind(height: number, onStep?: (highest: number) => void): Promise<void>;
   close(): Promise<void>;

@@ -1,8 +1,8 @@
 import type { BlockHead } from './stored.js';
 
 /**
- * Two neighbouring blocks do not link; nothing was written. Blocks are checked for links before they are handed out, so a node lied,
- * and was found out only after the block was complete or durable above a gap, or when the range beside it was complete.
+ * Two neighbouring blocks do not link; nothing was written. Links are checked before blocks are handed out, so a node lied, which
+ * showed only after the block was complete or durable above a gap, or when the range beside it was complete.
  */
 export class ParentLinkError extends Error {
   override readonly name = 'ParentLinkError';

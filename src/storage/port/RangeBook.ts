@@ -5,7 +5,7 @@ import type { HeightRange } from './stored.js';
 export const MAX_RANGE_HEIGHTS = 1_000;
 /** The most ranges open at once, including those that wait after failures. */
 export const MAX_OPEN_RANGES = 256;
-/** The most plans at once; as many may heal besides. */
+/** The most plans at once; in addition, as many may heal. */
 export const MAX_PLANS = 256;
 
 /**
@@ -25,7 +25,7 @@ export interface FailedRange extends HeightRange {
   readonly reason?: string | undefined;
 }
 
-/** Heights below the live range that are to be filled in. */
+/** Heights below the live range to fill in. */
 export interface BackfillPlan extends HeightRange {
   readonly id: number;
   /** Which missing heights are filled in first. */
@@ -43,7 +43,7 @@ export interface RangeChange {
   /** Open ranges with new `failures` and `reason`; one that was not open is opened. */
   readonly failed?: readonly FailedRange[] | undefined;
   /**
-   * Open ranges whose blocks are deleted. A range that is also in `failed` stays open, to be filled anew; any other is
+   * Open ranges whose blocks are deleted. A range that is also in `failed` stays open, to be filled again; any other is
    * closed. None of them may have a run.
    */
   readonly dropped?: readonly HeightRange[] | undefined;
@@ -63,6 +63,6 @@ export interface RangeBook {
    * anywhere. Expected errors: `StorageError`.
    */
   run(range: HeightRange): Promise<RangeStore>;
-  /** A run is over, and writes nothing any more: published, failed, or given back. Idempotent. A later run stays. */
+  /** Ends a run, which writes nothing more: published, failed, or given back. Idempotent. Leaves a later run alone. */
   release(run: RangeStore): void;
 }

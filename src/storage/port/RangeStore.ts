@@ -41,8 +41,8 @@ export interface RangeStore {
   stage(entry: BlockEntry): void;
   /**
    * Atomic, and synced to disk before it resolves. At most one per run may be under way. Expected errors: `StorageError`
-   * (the daemon stops with exit code 74). After one, the batch is durable as a whole or not at all, nobody sees it before
-   * the next open, and every further write is refused.
+   * (the daemon stops with exit code 74). After one, the batch is durable as a whole or not at all, no reader sees it
+   * before the next open, and every further write is refused.
    *
    * The commit that completes an open range also publishes it: it is covered, and no longer open. Expected error:
    * `ParentLinkError` when two blocks do not link; of a complete range also its first or last one to the covered block next to

@@ -31,13 +31,13 @@ export interface HeightRange {
 }
 
 /**
- * What says who signs from a stored block on: the parts that its `protocol_state_id` is the hash of, each as RLP. Whoever
- * reads it compares the id with that of the block that is stored now, and hashes the parts.
+ * Evidence of who signs from a stored block on: the parts whose hash is its `protocol_state_id`, each as RLP. The reader
+ * compares the id with that of the block that is stored now, and hashes the parts.
  */
 export interface CommitteeEvidence {
   readonly height: number;
   readonly id: Identifier;
-  /** Finality was begun here: the block was named, or believed. Otherwise committees before had proven it. */
+  /** Finality starts here: the block was named, or trusted. False: earlier committees had proven it. */
   readonly isAnchor: boolean;
   readonly protocolState: Uint8Array;
   readonly epochState: Uint8Array;

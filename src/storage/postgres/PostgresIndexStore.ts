@@ -43,8 +43,8 @@ export interface PostgresIndexStoreOptions extends Beginning {
   /** A store of another chain is refused. */
   readonly chainId: string;
   /**
-   * Default false. True: for a command that only reads. It does not see later commits of others, and may not
-   * lead.
+   * Default false. True: for a command that only reads. It does not see later commits of other processes, and may
+   * not lead.
    */
   readonly isReadOnly?: boolean;
   /** Default true. False: a database without a store is refused (`missing`), for commands that only read. */
@@ -58,7 +58,7 @@ export interface PostgresIndexStoreOptions extends Beginning {
 /** Runs in the transaction that publishes a range; its error rolls the transaction back. */
 type Publishing = (session: Session) => Promise<void>;
 
-/** No other process changes plans and ranges before it ends. */
+/** Work during which no other process changes plans and ranges. */
 type RangeWork<T> = (
   transaction: RangeFacts & {
     readonly session: Session;
@@ -69,7 +69,7 @@ type RangeWork<T> = (
 
 interface Leading {
   readonly fence: Fence;
-  /** Has nothing staged at first, and no write that failed. */
+  /** New for each term: nothing staged, and no failed write. */
   readonly line: BlockLine;
   /** Aborted when another process leads. */
   readonly replaced: AbortController;
@@ -77,7 +77,7 @@ interface Leading {
 
 /**
  * The IndexStore port on PostgreSQL (docs/postgresql.md), for any number of processes at once: what this process knows of the
- * store without asking the database, and the range that follows the head, which this process writes, or another one.
+ * store without a query, and the range that follows the head, which this or another process writes.
  */
 export class PostgresIndexStore extends BookStore implements IndexStore, SharedStore {
   readonly accounts: AccountIndex;
@@ -90,7 +90,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     run: (range: HeightRange, publishing?: Publishing) => this.#run(range, publishing),
     /** The last one is the live range, which may be empty; none: the store was never initialised. */
     coverage: () => (this.#book === undefined ? [] : [...this.#book.published, liveRange(this.#book)]),
-    /** Learns what other processes have written. Expected errors: `StorageError`. */
+    /** Reads what other processes have written. Expected errors: `StorageError`. */
     read: () => this.#refresh(),
     /**
      * Atomic, and durable on return. Retried while the database is unreachable, so `work` may run more than once, even after
@@ -112,7 +112,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   #book: StoreBook | undefined;
   /** Set while this process leads. */
   #leading: Leading | undefined;
-  /** Rewinds and readings of what the database holds, one after the other. */
+  /** Rewinds and reloads of the book, one after another. */
   readonly #inTurn = places(1);
   /** The mark of the state that is known here. */
   #mark: StoreMark;
@@ -150,8 +150,8 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 
   /**
-   * Opens the store of a chain, and creates its tables if there are none. It locks nobody out, and may not write the live
-   * range before it leads (`shared`).
+   * Opens the store of a chain, and creates its tables if there are none. It locks no process out, and may not write the
+   * live range before it leads (`shared`).
    *
    * Expected errors: `StorageError` (unavailable, …); `OperatorError`: `foreign` for a store of another chain,
    * `configuration` for a newer schema, a server that is too old, a pooler without sessions and an unusable URL; the reason of
@@ -210,7 +210,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     });
     await this.takeBackDamage();
     this.#changes.tell();
-    // A command ends too soon.
+    // A command would end too soon.
     if (!this.#isComplete && this.#options.patienceMs === undefined)
       this.#completing ??= completeTables(this.#options.url, this.dependencies);
     return replaced.signal;
@@ -263,7 +263,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     });
   }
 
-  /** Takes over what the database says afterwards. */
+  /** Changes the locked book, then reloads it. */
   async #transact<T>(
     work: (session: WriteSession, book: ReadBook, tried: T | undefined) => Promise<T>,
   ): Promise<T> {
@@ -283,17 +283,17 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       const isOpen = openAt(known, range) !== undefined;
       if (!isOpen) await writeBook(session, known, withOpen(known, newRange(known, range)));
       const taken = await takeFence(this.#database, session, from);
-      // Read anew: until here, the previous writer may have gone on.
+      // Read again: until here, the previous writer may have gone on.
       const begun = openAt(await readBook(session), range);
       assert(begun !== undefined, 'the range is open');
       return { book: known, fence: taken, found: begun };
     });
-    // Later: somebody may have locked these blocks, and the live range waits for whoever changes ranges.
+    // In a second transaction: another client may have locked these blocks, and the live range waits for changes of ranges.
     const { below, open } = await fence.write(async (session) => {
       const heads = new Map((await readHeads(session, from - 1, to)).map((head) => [head.height, head]));
       const above = new Map([...heads].filter(([height]) => height >= found.next));
       const latestBlock = found.next > from ? heads.get(found.next - 1) : undefined;
-      // Rows of other heights are of blocks that were damaged, and were back too late: in a partition that was away, or from a copy.
+      // Rows of other heights are of damaged blocks that came back too late: in a partition that was missing, or from a copy.
       await deleteBlocks(session, found.next, to, [...above.keys()]);
       const head = isCovered(book, from - 1) ? heads.get(from - 1) : undefined;
       return { open: { ...found, above, latestBlock }, below: head };
@@ -324,7 +324,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     });
   }
 
-  /** Why the database does not do what is asked; `undefined` while it does. */
+  /** Why the database does not serve requests; `undefined` while it does. */
   trouble(): string | undefined {
     return this.#database.trouble();
   }
@@ -382,7 +382,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const epoch = this.#leading?.fence.epoch;
     if (epoch === undefined) return;
     const database = this.#database;
-    // The lock lets nobody take over, and rewind, between the comparison and the write.
+    // The lock keeps other processes from taking over, and rewinding, between the comparison and the write.
     const leader = 'WITH leader AS MATERIALIZED (SELECT FROM flow_store.store WHERE epoch = $2 FOR SHARE)';
     const values = [height, epoch, ...more];
     await database.patient.query({ text: `${leader} ${text}`, values });
@@ -398,7 +398,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const isNews = !isSame || mark.proven !== known.proven;
     if (!isSame) await this.#refresh();
     if (this.#book !== undefined) this.#book = withUnproven(this.#book, mark.unproven);
-    // Where it is damaged, it is fetched again.
+    // A damaged block is fetched again.
     const blockAt = (height: number) => unlessDamaged(() => this.blockByHeight(height));
     if (isNews) this.#proven = mark.proven === null ? undefined : (await blockAt(mark.proven))?.block;
     // What another leader has written is not known before this process has stopped leading.
@@ -406,12 +406,12 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     if (isNews) this.#changes.tell();
   }
 
-  /** One reading at a time, in order: an older one must not replace a newer one. */
+  /** One reload at a time, in order: an older book must not replace a newer one. */
   #refresh(): Promise<void> {
     return this.#inTurn(() => this.#read());
   }
 
-  /** Takes over what the database says. While this process leads, it knows the end of the live range better, but after a rewind. */
+  /** Reloads the book. While this process leads, it knows a newer end of the live range, except after a rewind. */
   async #read(when?: 'after our rewind'): Promise<void> {
     const isEndKnown = this.isLeading() && when === undefined;
     const before = this.latestBlock();
@@ -457,7 +457,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   }
 }
 
-/** A book whose live range ends as another state says, with all sporks that either knows. */
+/** A book with the end of the live range of another state, and the sporks of both. */
 function endingLike(book: StoreBook, live: StoreState): StoreBook {
   const { above, damage, latestBlock, latestIndexedHeight } = live;
   const sporks = bothSporks(book.meta.sporks, live.meta.sporks);

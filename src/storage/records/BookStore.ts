@@ -15,18 +15,18 @@ import { PROOFS_SCHEMA_VERSION } from './schema.js';
 
 /** How an engine writes a run of an open range. */
 export interface RunWriter extends Pick<RangeStore, 'stage'> {
-  /** Writes blocks, and the range as it is with them; one that is whole is published. Rejects as `RangeStore.commit`. */
+  /** Writes blocks, and the range that includes them; a whole range is published. Rejects like `RangeStore.commit`. */
   write(blocks: readonly BlockEntry[], after: OpenState): Promise<void>;
   /** The range is dropped, or another run has taken over: writes nothing more, and waits for the write under way. */
   end(): Promise<void>;
 }
 
-/** What is the same in every store that knows its book; the members of `RangeStore` are about the live range. */
+/** What every store that knows its book has in common; the members of `RangeStore` are those of the live range. */
 export abstract class BookStore extends RecordReader {
   /** The latest run of each open range, by its first height. */
   readonly #runs = new Map<number, RangeStore & Pick<RunWriter, 'end'>>();
   readonly dependencies: { readonly clock: Clock; readonly logger: Logger };
-  /** How often blocks were removed that could be read. */
+  /** How often readable blocks were removed. */
   removals = 0;
   #closing: Promise<void> | undefined;
 
@@ -37,7 +37,7 @@ export abstract class BookStore extends RecordReader {
 
   /** `undefined` for a store that was never initialised. */
   abstract book(): StoreBook | undefined;
-  /** For `rewind`: removes what is stored above a height, in all ranges, and reads the book anew. */
+  /** For `rewind`: removes what is stored above a height, in all ranges, and reloads the book. */
   abstract removeAbove(height: number, onStep?: (highest: number) => void): Promise<void>;
   /** For `close`. */
   abstract end(): Promise<void>;
@@ -72,7 +72,7 @@ export abstract class BookStore extends RecordReader {
     await this.rewind(this.latestIndexedHeight());
   }
 
-  /** The plans and open ranges, with what the engine does in its own way. */
+  /** The plans and open ranges, with the methods of the engine. */
   rangesWith<Own extends Pick<RangeBook, 'change' | 'run'>>(own: Own) {
     return {
       ...own,
@@ -87,7 +87,7 @@ export abstract class BookStore extends RecordReader {
   /** Begins a run of an open range. `below`: the covered block below it. */
   beginRun(begun: OpenState, below: BlockHead | undefined, writer: RunWriter): RangeStore {
     const { from, to } = begun;
-    /** As the last write has left it. */
+    /** As the last write left it. */
     let range = begun;
     const state = (): StoreState => stateOfOpen(this.initialised(), range);
     const run: RangeStore & Pick<RunWriter, 'end'> = {
@@ -113,7 +113,7 @@ export abstract class BookStore extends RecordReader {
     return run;
   }
 
-  /** It may have been read before the last commit of its run. */
+  /** The given range may have been read before the last commit of its run. */
   #openRange({ from, to, failures, reason, ...known }: OpenRange): OpenRange {
     const next = (this.#runs.get(from)?.latestIndexedHeight() ?? known.next - 1) + 1;
     return { from, to, next, failures, reason };

@@ -22,7 +22,7 @@ export const RANGES_SCHEMA_VERSION = 3;
  */
 export const PROOFS_SCHEMA_VERSION = 4;
 
-/** The lowest version for the features that a store has: it goes back when the last use of one is gone, but for proofs. */
+/** The lowest version for the features that a store has: it falls when the last use of one is gone, except for proofs. */
 export function schemaVersionOf(has: {
   readonly accounts: boolean;
   readonly ranges: boolean;
@@ -68,7 +68,7 @@ export const Prefix = {
   open: 0x07,
   /** `unproven` → ranges of heights whose blocks have no proof; version 4, absent if there are none */
   unproven: 0x08,
-  /** `evidence, height` → what says who signs from this block on (CommitteeEvidence, RLP); version 4 */
+  /** `evidence, height` → evidence of who signs from this block on (CommitteeEvidence, RLP); version 4 */
   evidence: 0x09,
   /** `block, height` → BlockRecord: canonical light block, its proof, length and transaction count per collection, body length */
   block: 0x10,

@@ -15,7 +15,7 @@ export type DamageKind =
   /** A block record or a body: checksum, encoding, hashes or counts. */
   | 'block'
   | 'parent'
-  /** Another block than the one that the caller knows. */
+  /** A different block from the one that the caller knows. */
   | 'foreign'
   | 'pointer'
   /** An entry that should not exist. */
@@ -60,7 +60,7 @@ export interface VerifyReport {
   readonly proven: number;
   /** Pointers checked, including those of other heights. */
   readonly pointers: number;
-  /** The first ones found, at most 1,000: damage that is everywhere need not be told at once. */
+  /** The first ones found, at most 1,000: widespread damage need not be listed in full. */
   readonly damages: readonly Damage[];
   readonly damageCount: number;
   /** Every damaged height; if there are very many, also some sound heights between them. */

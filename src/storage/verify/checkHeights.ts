@@ -16,11 +16,11 @@ export interface VerifyOptions {
   /** First and last height to check. Default: the whole store. */
   readonly from?: number | undefined;
   readonly to?: number | undefined;
-  /** What else is wrong with a block, by what the caller knows of the chain; in words. */
+  /** What else is wrong with a block, in words, by what the caller knows of the chain. */
   readonly objectionTo?: ((block: FinalizedBlock) => string | undefined) | undefined;
 }
 
-/** How far a verification has come, or the copy before it: how much of that could not be linked. */
+/** Progress of a verification, or of the copy before it, whose `bytes` are those that could not be linked. */
 export type VerifyProgress =
   | { readonly phase: 'copy'; readonly bytes: number }
   | { readonly phase: 'blocks'; readonly height: number; readonly from: number; readonly to: number }
@@ -30,7 +30,7 @@ export type VerifyProgress =
 export interface Extent {
   /** The live range, which may be empty. */
   readonly live: HeightRange;
-  /** All of them, that one included, ascending. */
+  /** All ranges, the live one included, ascending. */
   readonly ranges: readonly StoredRange[];
   /** Each of these heights must have a block. */
   readonly required: HeightRanges;
@@ -123,8 +123,8 @@ type Counts = typeof NOTHING & {
 };
 
 /**
- * Checks block records and bodies, which come in height order, from whatever store: no height is missing, every hash is
- * right, each block is the child of the one below.
+ * Checks block records and bodies of any store, which come in height order: no height is missing, every hash is right,
+ * each block is the child of the one below.
  */
 export async function checkHeights(heights: AsyncIterable<StoredHeight>, pass: HeightPass): Promise<Counts> {
   const { extent, range, damages } = pass;
@@ -160,7 +160,7 @@ export async function checkHeights(heights: AsyncIterable<StoredHeight>, pass: H
 }
 
 /**
- * Like `IndexStore.check`, by a pass over what is covered. `bookOf`: at the moment of the call. `check`: like `checkHeights`.
+ * Like `IndexStore.check`, by a pass over what is covered. `bookOf`: the current book. `check`: like `checkHeights`.
  * Expected errors: those of `bookOf` and `check`; the signal's abort reason.
  */
 export async function checkCovered(
@@ -267,7 +267,7 @@ export function rangeToCheck(
   return { from: Math.max(from, lowest), to: Math.min(to, highest) };
 }
 
-/** The report on what was checked; by default, on a store in which nothing is. */
+/** The report on what was checked; by default, on an empty store. */
 export function reportOf(
   damages: DamageList,
   found: Partial<Counts & Pick<VerifyReport, 'range' | 'latestIndexedHeight' | 'pointers'>> = {},

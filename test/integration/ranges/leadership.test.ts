@@ -182,7 +182,7 @@ it('one leads, and each is known by its beats', () =>
       expect(one.kills()).toBe(0);
       await two.queue.close();
       expect((await one.queue.workers()).find(({ id }) => id === two.worker)).toMatchObject({
-        ...{ state: 'stopped', isAlive: false, busyWith: [], isToldToEnd: true },
+        ...{ state: 'stopped', isAlive: false, busyWith: [], isAskedToEnd: true },
       });
       await until(() => one.queue.liveWorkers() === 1);
       expect(await one.queue.kill([two.worker])).toBe(0);

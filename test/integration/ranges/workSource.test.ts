@@ -203,7 +203,7 @@ const behaviours: Readonly<Record<string, (newWorld: () => Promise<World>) => Pr
     await expect(refused(181, 185)).rejects.toMatchObject({ exit: 'usage', message: /indexed already/ });
     await expect(refused(190, 195)).rejects.toThrow(/above the latest .* without a plan\.$/);
     await expect(refused(150, 195)).rejects.toThrow(/ End the plan at 179 or lower\.$/);
-    await expect(refused(130, 120)).rejects.toMatchObject({ exit: 'usage', message: /turn them round/ });
+    await expect(refused(130, 120)).rejects.toMatchObject({ exit: 'usage', message: /swap them/ });
     await expect(process.source.pause(7)).rejects.toMatchObject({ exit: 'usage', message: /no plan 7/ });
     expect(await fillAll(process, 2)).toEqual([110, 150]);
   },

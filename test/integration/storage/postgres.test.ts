@@ -146,7 +146,7 @@ it.each([
 ])('is damaged where somebody has entered heights that are none (%s)', async (change) => {
   const { store, url } = await begun();
   await asAdmin(url, change);
-  const advice = 'are no heights. Somebody has changed that table: put it right, or restore the database';
+  const advice = 'are no heights. That table was changed from outside: correct it, or restore the database';
   await expect(postgres.opening(url)).rejects.toMatchObject(fault('corrupt', advice));
   await until(() => store.trouble()?.includes('are no heights') === true);
 });

@@ -376,7 +376,7 @@ it('waits where a key of another table keeps rows from being removed, and says w
 it.each([
   ['add a constraint', 'ALTER TABLE flow_store.block ADD CHECK (height < 11)', 'remove the constraint'],
   ['add a key', 'CREATE UNIQUE INDEX ON flow_store.block_0 ((height < 0))', 'remove the constraint'],
-  ['move the end', 'UPDATE flow_store.coverage SET to_height = 500', 'has changed it. Run "verify"'],
+  ['move the end', 'UPDATE flow_store.coverage SET to_height = 500', 'from outside. Run "verify"'],
 ])('is no fault of ours where others %s: it says what to do', async (_, change, advice) => {
   const { store, url } = await filled(10, [at(10)]);
   await asAdmin(url, change);

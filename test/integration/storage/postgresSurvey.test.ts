@@ -68,7 +68,7 @@ it('finds no store where its one row is gone, and tells the version of the job q
   await asAdmin(url, 'DELETE FROM flow_store.store');
   expect((await surveyed(url)).store).toBeUndefined();
   await expect(opening(url)).rejects.toMatchObject(
-    fault('corrupt', 'row of flow_store.store: it is missing. Somebody has changed that table'),
+    fault('corrupt', 'row of flow_store.store: it is missing. That table was changed from outside'),
   );
   await asAdmin(url, 'CREATE TABLE flow_jobs.version (version integer)');
   expect((await surveyed(url)).jobsVersion).toBeUndefined();

@@ -30,7 +30,7 @@ export function isCovered({ coverage }: LevelExtent, height: number): boolean {
 
 /**
  * Checks the records of the store as a whole. It finishes an interrupted rewind first: half a rewind is not damage.
- * `undefined` for a store that was never initialised. `database`: one whose reads go on (`readingOn`).
+ * `undefined` for a store that was never initialised. `database`: one whose reads skip damage (`readingOn`).
  *
  * Expected errors: `OperatorError` (`foreign`, `configuration`) for a store that is not ours to judge.
  */
@@ -87,7 +87,7 @@ export async function checkStoreRecords(
     latestIndexedHeight,
     published,
     open: open.map((record) => ({ ...record, ...NO_BLOCKS })),
-    // Where it is not known, any may be without a proof.
+    // If the record is damaged, any block may be without a proof.
     unproven: (await sound(() => readUnproven(database))) ?? [{ from: 0, to: Number.MAX_SAFE_INTEGER }],
   };
   return {

@@ -18,7 +18,7 @@ export interface VerifyDependencies {
   readonly signal?: AbortSignal;
 }
 
-/** Different words of LevelDB about what it cannot read. */
+/** The most distinct messages of LevelDB to report about what it cannot read. */
 const MAX_UNREADABLE = 20;
 
 /**

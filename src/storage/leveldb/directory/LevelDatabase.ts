@@ -15,7 +15,7 @@ import { giveToOwner, holdsData } from './storeDirectory.js';
 const PAGE_BYTES = 1024 * 1024;
 const PAGE_ENTRIES = 1000;
 
-/** Between two attempts of what could not open a file; and how many a reader makes. */
+/** Between two attempts of an action that could not open a file; and how many of them a reader waits for. */
 const WAIT_MS = 250;
 const MAX_WAITS = 8;
 /** Files that must open at once before the database is opened again. */
@@ -33,9 +33,7 @@ interface ReusableBatch {
   _write(options: { readonly sync: boolean }): Promise<void>;
 }
 
-/**
- * LevelDB reduced to what the store needs, with its errors turned into `StorageError`. Only this room knows the package.
- */
+/** LevelDB reduced to what the store needs, with its errors as `StorageError`. Only this directory uses the package. */
 export class LevelDatabase implements Database {
   readonly #path: string;
   readonly #level: Level<Buffer, Buffer>;
@@ -49,7 +47,7 @@ export class LevelDatabase implements Database {
   /** There were writes, and the latest one succeeded: closing may tidy up. */
   #mayTidyUp = false;
   readonly sizeBytes: NonNullable<Database['sizeBytes']>;
-  /** How often it was opened again: iterators of before are closed. */
+  /** How often the database was reopened, which closes all earlier iterators. */
   #reopened = 0;
   #reopening: Promise<void> | undefined;
 
@@ -100,8 +98,8 @@ export class LevelDatabase implements Database {
   }
 
   /**
-   * Opens the iterator for the first page, and closes it however the loop ends. One that failed, or that was closed with the
-   * database, is replaced by one that begins behind the last page.
+   * Opens the iterator for the first page, and closes it however the loop ends. An iterator that failed, or that was closed
+   * with the database, is replaced by one that begins after the last page.
    */
   async *pages(range: Partial<KeyRange>): AsyncGenerator<Entry[], void, undefined> {
     let rest = range;
@@ -198,7 +196,7 @@ export class LevelDatabase implements Database {
    */
   async close(): Promise<void> {
     await this.#guard('close the store', () => this.#level.close());
-    // LevelDB would make the directory of one that was moved away.
+    // LevelDB would recreate a directory that was moved away.
     if (this.#mayTidyUp && (await holdsData(this.#path).catch(() => false)))
       try {
         await this.#level.open({ createIfMissing: false });
@@ -218,7 +216,7 @@ export class LevelDatabase implements Database {
     return this.#betweenWrites(() => iterator.close());
   }
 
-  /** New writes wait as well while reads do, so that those have their turn. */
+  /** New writes wait while reads do, so that reads are not starved. */
   async #write(batch: ReusableBatch): Promise<void> {
     if (this.#waitingReads.length > 0) await this.#betweenWrites(() => undefined);
     this.#writes += 1;
@@ -232,14 +230,14 @@ export class LevelDatabase implements Database {
 
   /**
    * Begins a read, or ends one, while no write is under way. Each takes LevelDB's lock for a moment on the calling thread, and a
-   * write keeps it while it creates its next log: on a disk that hangs, the calling thread would hang as well, for good.
+   * write keeps it while it creates its next log: on a disk that hangs, the calling thread would hang as well, forever.
    */
   async #betweenWrites<T>(begin: () => T | Promise<T>): Promise<T> {
     if (this.#writes === 0) return begin();
     return new Promise<T>((resolve) => void this.#waitingReads.push(() => resolve((async () => begin())())));
   }
 
-  /** Waits where no file can be opened: nothing of the action has been done then, so it is repeated. */
+  /** Waits while no file can be opened, then repeats the action, which has done nothing yet. */
   async #guard<T>(doing: string, action: () => Promise<T>, { isWrite = false } = {}): Promise<T> {
     const { descriptors } = this.#options;
     for (let waited = 0; ;) {
@@ -250,14 +248,14 @@ export class LevelDatabase implements Database {
         if (waited > 0) descriptors?.waits(undefined);
         return result;
       } catch (error) {
-        // It was closed meanwhile, to be opened again.
+        // The database was being reopened.
         if (this.#reopening !== undefined || reopened !== this.#reopened) continue;
         const isOver = descriptors === undefined && waited >= MAX_WAITS;
         if (isOver || outOfDescriptors(error) === undefined) throw storageErrorFrom(error, doing, this.#path);
         descriptors?.waits(`the store cannot open a file (${messageOf(error)})`);
         do await sleep(systemClock, WAIT_MS);
         while (descriptors !== undefined && !(await canOpen(this.#path)));
-        // Files can be opened, and it failed before although they could.
+        // The write failed again, although files can be opened.
         if (isWrite && waited > 0 && reopened === this.#reopened) await this.#reopen();
         waited += 1;
       }
@@ -265,8 +263,8 @@ export class LevelDatabase implements Database {
   }
 
   /**
-   * Closes the database and opens it again. LevelDB takes no write after one that it did itself, merging tables, has failed, until
-   * it is opened anew; what it has written is as safe as after a crash.
+   * Closes the database and opens it again. After a failed write of its own, while merging tables, LevelDB accepts no write until
+   * it is reopened; what it has written is as safe as after a crash.
    */
   #reopen(): Promise<void> {
     const again = async (): Promise<void> => {
@@ -302,7 +300,7 @@ async function canOpen(path: string): Promise<boolean> {
 /** How the database of a directory is opened. Expected errors: `StorageError`. */
 export type OpenDatabase = (path: string, options: OpenOptions) => Promise<Database>;
 
-/** Does something with a database that is there, or is created, and closes it. Expected errors: `StorageError`; those of `use`. */
+/** Opens a database, or creates it, for `use`, and closes it afterwards. Expected errors: `StorageError`; those of `use`. */
 export async function withDatabase<T>(path: string, use: (opened: Database) => Promise<T>, create = false) {
   const database = await LevelDatabase.open(path, { create });
   return use(database).finally(() => database.close());

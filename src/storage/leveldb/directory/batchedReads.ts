@@ -11,8 +11,8 @@ interface PendingRead {
 
 /**
  * Combines the reads of one turn of the event loop into one. Most of the cost of a small read is the round trip to
- * another thread, which is now paid once for all of them. Both read the values of some keys, in order, all from one moment,
- * which is not before the call. Expected errors: those of `read`.
+ * another thread, which is now paid once for all of them. Both functions read the values of some keys, in order, from one
+ * moment, which is not before the call. Expected errors: those of `read`.
  */
 export function batchedReads(read: (keys: Buffer[]) => Promise<Values>) {
   let pending: PendingRead[] = [];

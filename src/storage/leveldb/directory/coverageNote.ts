@@ -7,7 +7,7 @@ import type { HeightRange } from '../../port/stored.js';
 import type { HeightRanges } from '../../records/heightRanges.js';
 
 const NAME = 'COVERAGE';
-/** From a change to the writing. */
+/** From a change to the write of the note. */
 const PAUSE_MS = 250;
 
 /** The heights of the note in a store's directory; none where it is missing or damaged. */
@@ -18,28 +18,28 @@ export async function readCoverageNote(path: string): Promise<HeightRanges> {
 }
 
 /**
- * A file beside the database that names heights which are durable in it. LevelDB takes a write-ahead log that is missing
- * or was cut for that of a process that wrote no more: by this note the loss has a name. It may lag behind, and is
- * missing while heights leave, so it never names too many. Nothing depends on it: a note that cannot be written or read
- * is none. `coverage`: what is durable at the moment.
+ * A file beside the database that lists heights that are durable in it. LevelDB cannot distinguish a missing or truncated
+ * write-ahead log from that of a process that wrote nothing further: the note shows what was lost. It may lag behind, and
+ * is absent while heights leave the coverage, so it never lists too many. Nothing depends on it: a note that cannot be
+ * written or read counts as absent. `coverage`: the heights that are durable now.
  */
 export function coverageNote(
   where: { readonly path: string; readonly coverage: () => HeightRanges },
   { clock }: { readonly clock: Clock },
 ) {
   const path = join(where.path, NAME);
-  /** Set while the note is stale: it is written then. */
+  /** Set while the note is stale: writes it. */
   let timer: Timer | undefined;
-  /** How many actions make heights leave at this moment, or have failed to. */
+  /** How many actions are making heights leave the coverage, or have failed. */
   let withdrawals = 0;
-  /** What is done to the file, one after the other. */
+  /** Operations on the file, one after another. */
   let turn: Promise<void> = Promise.resolve();
   const inTurn = (action: () => Promise<void>) => (turn = turn.then(() => attempt(action)));
   const write = (): Promise<void> => {
     timer?.cancel();
     timer = undefined;
     return inTurn(async () => {
-      // It is written when that is over.
+      // Written once the withdrawal is over.
       if (withdrawals > 0) return;
       const ranges = JSON.stringify(where.coverage().map(({ from, to }) => ({ from, to })));
       const next = `${path}.new`;
@@ -47,13 +47,13 @@ export function coverageNote(
       await rename(next, path);
     });
   };
-  /** Writes it soon. */
+  /** Writes the note soon. */
   const changed = (): void => {
     timer ??= clock.setTimer(PAUSE_MS, () => void write());
   };
   return {
     changed,
-    /** Does something that makes heights leave the coverage. Where it fails, the note stays away for good: some may have left. */
+    /** Runs an action that makes heights leave the coverage. If it fails, the note stays absent: some may have left. */
     async withdrawn<T>(action: () => Promise<T>): Promise<T> {
       withdrawals += 1;
       await inTurn(async () => {
@@ -66,7 +66,7 @@ export function coverageNote(
       changed();
       return result;
     },
-    /** Writes it for the last time. */
+    /** Writes the note for the last time. */
     async end(): Promise<void> {
       if (timer !== undefined) await write();
       await turn;
@@ -78,7 +78,7 @@ function checksumOf(text: string): string {
   return crc32(text).toString(16);
 }
 
-/** `undefined` after an error of the operating system: of a full disk and the like, the database tells. */
+/** `undefined` after an error of the operating system: the database itself reports a full disk and the like. */
 async function attempt<T>(action: () => Promise<T>): Promise<T | undefined> {
   try {
     return await action();

@@ -2,7 +2,7 @@ import { opendir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { StorageError } from '../../StorageError.js';
 
-/** Of each, an open database always has one. */
+/** An open database always has one of each. */
 const NEEDED = { CURRENT: /^CURRENT$/, 'MANIFEST-*': /^MANIFEST-\d+$/, '*.log': /^\d+\.log$/ };
 const TABLE = /^\d+\.(?:ldb|sst)$/;
 
@@ -11,24 +11,24 @@ type Files = ReadonlyMap<string, number>;
 const manifestOf = (all: Files) => [...all].filter(([name]) => NEEDED['MANIFEST-*'].test(name)).join();
 
 /**
- * Weighs the files of an open database, and finds those that somebody else has deleted: LevelDB goes on with those that it has
- * open, and misses them at the next start. Call the result now and then; it returns bytes, `undefined` where they cannot be
- * told. `liveTables`: the numbers of the tables that the database consists of at this moment; LevelDB needs some microseconds
- * for each. Expected errors: `StorageError` (`corrupt`), which names what is gone for sure; the signal's abort reason.
+ * Measures the files of an open database, and finds those that another program deleted: LevelDB goes on with the files that it
+ * has open, and misses them at the next start. Call the result now and then; it returns bytes, `undefined` if unknown.
+ * `liveTables`: the numbers of the tables that make up the database now; LevelDB needs some microseconds for each. Expected
+ * errors: `StorageError` (`corrupt`), which names what is certainly gone; the signal's abort reason.
  */
 export function fileWatch(path: string, liveTables: () => Promise<ReadonlySet<number>>) {
   let before: Files | undefined;
-  /** Tables have gone, and it is not known yet who deleted them. */
+  /** Tables are gone, and LevelDB may have deleted them itself. */
   let isSuspicious = false;
 
   const lost = async (seen: Files, files: Files, signal: AbortSignal): Promise<readonly string[]> => {
-    // A listing may miss a file that is just replaced; two do not.
+    // One listing may miss a file that is being replaced; two do not.
     const none = Object.entries(NEEDED).find(
       ([, kind]) => ![...seen.keys(), ...files.keys()].some((name) => kind.test(name)),
     );
     if (none !== undefined) return [none[0]];
     isSuspicious ||= [...seen.keys()].some((name) => TABLE.test(name) && !files.has(name));
-    // LevelDB writes to its manifest before it deletes a table: while it does, there is no telling who deletes.
+    // LevelDB writes to its manifest before it deletes a table: while that changes, it may have deleted the table itself.
     if (!isSuspicious || manifestOf(files) !== manifestOf(seen)) return [];
     isSuspicious = false;
     const earlier = await liveTables();
@@ -43,7 +43,7 @@ export function fileWatch(path: string, liveTables: () => Promise<ReadonlySet<nu
   return async (signal: AbortSignal): Promise<number | undefined> => {
     const seen = before;
     const files = (before = await filesIn(path, signal));
-    // Of a directory that is gone, others tell.
+    // A missing directory is reported elsewhere.
     const [first, ...others] = seen && files ? await lost(seen, files, signal) : [];
     if (first !== undefined) {
       const more = others.length === 0 ? '' : ` and ${others.length} more`;

@@ -20,17 +20,17 @@ export interface OpenOptions {
   readonly create: boolean;
   /** Overrides of the measured defaults. */
   readonly tuning?: Partial<typeof defaultTuning> | undefined;
-  /** Other threads of this process may open it too; whoever opened it first closes it last. Default: false. */
+  /** Other threads of this process may open it too; the first one to open it closes it last. Default: false. */
   readonly isShared?: boolean;
   /** For a thread that may be terminated from outside: LevelDB would hold a half-made iterator for ever. */
   readonly gate?: EndGate | undefined;
-  /** How it waits for file descriptors, for a database that is written to. Default: a read waits a little. */
+  /** For a database that is written to: how to wait for file descriptors. Default: a read waits a little. */
   readonly descriptors?: DescriptorWait | undefined;
 }
 
 /** What a database needs from its surroundings while it cannot open a file. */
 export interface DescriptorWait {
-  /** It waits for a file descriptor, for this reason; `undefined`: no longer. */
+  /** Reports why the database waits for a file descriptor; `undefined`: it no longer waits. */
   waits(why: string | undefined): void;
   /** Runs an action while no other thread has the database open. */
   alone(action: () => Promise<void>): Promise<void>;

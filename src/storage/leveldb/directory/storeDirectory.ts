@@ -8,7 +8,7 @@ export const DATABASE_FILE =
   /^(?:CURRENT|LOCK|LOG(?:\.old)?|MANIFEST-\d+|\d+\.(?:ldb|sst|log|dbtmp)|COVERAGE(?:\.new)?|SUSPECTS)$/;
 const DATA_FILE = /^\d+\.(?:ldb|sst|log)$/;
 
-/** What a command leaves beside a store where it is killed, and what helps. */
+/** What a killed command leaves beside a store, and the advice. */
 const unfinished = {
   /** The damaged store, until the repaired one takes its place. */
   repair: ['.damaged', 'corrupt', 'Nothing is lost: run "repair --yes" again'],
@@ -19,7 +19,7 @@ const unfinished = {
 } as const;
 type Unfinished = keyof typeof unfinished;
 
-/** Where a command keeps what is not, or no longer, the store at `path`. */
+/** Where a command keeps what is not yet, or no longer, the store at `path`. */
 export function besideOf(path: string, command: Unfinished): string {
   return path + unfinished[command][0];
 }
@@ -56,7 +56,7 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
         'Choose another directory, or an empty one.',
     );
   }
-  // Possibly a store that lost its CURRENT file: LevelDB is told to open it, and not to make one.
+  // Possibly a store that lost its CURRENT file: LevelDB must open it, not create one.
   if (names?.some((name) => DATA_FILE.test(name)) === true) return;
   await refuseUnfinished(path);
   const above = dirname(path);
@@ -75,10 +75,10 @@ export async function prepareDirectory(path: string, create: boolean): Promise<v
   if (names === undefined) await makeDirectory(path);
 }
 
-/** Where a repair makes the store anew. */
+/** Where a repair builds the repaired store. */
 export const repairedOf = (path: string): string => `${path}.repaired`;
 
-/** A repair gives up where the store was opened meanwhile: hours of work may be lost. What a killed one left refuses nothing. */
+/** Refuses a store under repair, which would give up, after hours perhaps, once the store was opened. A killed repair does not count. */
 async function refuseUnderRepair(place: string): Promise<void> {
   const path = await realPlace(place);
   const copy = await stat(repairedOf(path)).catch(() => undefined);
@@ -154,7 +154,7 @@ async function makeOne(path: string): Promise<void> {
 
 /**
  * Gives what root has written in another user's store to that user, whose daemon could not read it otherwise. Where the file system
- * keeps no owners, there is nothing to give. Only files of a database: that user may have put a link to other ones here.
+ * keeps no owners, it does nothing. Only files of a database: that user may have put a link to other files here.
  */
 export async function giveToOwner(path: string): Promise<void> {
   if (process.getuid?.() !== 0) return;

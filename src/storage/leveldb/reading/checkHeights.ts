@@ -14,13 +14,13 @@ import type { HeightTask, StoredValue } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
 import { readingOn } from './readingOn.js';
 
-/** Like `IndexStore.check`, on the records themselves. `bookOf`: at the moment of the call. `holds`: see `proofChecker`. */
+/** Like `IndexStore.check`, on the records themselves. `bookOf`: the current book. `holds`: see `proofChecker`. */
 export function checkStored(
   { bookOf, database }: { readonly bookOf: () => StoreBook; readonly database: Database },
   range: HeightRange,
   how: Pick<HeightTask, 'holds'> & { readonly signal: AbortSignal | undefined },
 ): Promise<CheckedHeights> {
-  // What cannot be read is missing, and found as that.
+  // What cannot be read is found as missing.
   const sound = readingOn(database, () => undefined);
   const { accounts } = bookOf();
   return checkCovered(range, bookOf, how, (task) => {
@@ -29,7 +29,7 @@ export function checkStored(
       for (const part of within(extent.required, range))
         yield* storedHeights(storedValues(sound, part, damages));
     };
-    // By an iterator: LevelDB counts other reads that miss, and merges tables after some hundred, which writes them anew.
+    // By an iterator: LevelDB counts other reads that miss, and after some hundred merges tables, which rewrites them.
     const valueOf = async (key: Buffer) => (await sound.first({ gte: key, lt: keyAfter(key) }, 1))[0]?.[1];
     return checkHeights(heights(), {
       ...task,

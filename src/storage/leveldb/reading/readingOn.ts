@@ -4,13 +4,13 @@ import { keyAfter, type KeyRange } from '../../records/schema.js';
 import { causesOf, isCorruption } from '../../StorageError.js';
 
 /**
- * A database whose reads go on behind what LevelDB cannot read, which is told in words. Entries in it are missing. Expected errors
- * as before, except for damage.
+ * A database whose reads skip what LevelDB cannot read, as if its entries were missing, and report it to `onDamage` in words.
+ * Expected errors: those of `database`, except for damage.
  */
-export function readingOn(database: Database, tell: (damage: string) => void): Database {
+export function readingOn(database: Database, onDamage: (damage: string) => void): Database {
   const note = (error: unknown): undefined => {
     if (!isCorruption(error)) throw error;
-    tell(error.damage ?? messageOf(causesOf(error).at(-1)));
+    onDamage(error.damage ?? messageOf(causesOf(error).at(-1)));
     return undefined;
   };
   const get = (key: Buffer): Promise<Buffer | undefined> => database.get(key).catch(note);
@@ -29,7 +29,7 @@ export function readingOn(database: Database, tell: (damage: string) => void): D
     } catch (error) {
       note(error);
     }
-    // Of a page in which something cannot be read, LevelDB gives nothing.
+    // LevelDB returns no page in which something cannot be read: read entry by entry.
     for (let entry = await one(rest); entry !== undefined; entry = await one(rest)) {
       rest = { ...range, gte: keyAfter(entry[0]) };
       yield [entry];

@@ -40,9 +40,9 @@ const MAX_HEIGHTS_PER_BATCH = 64;
 const MAX_DELETIONS_PER_BATCH = 20_000;
 
 /**
- * Removes everything above a height, as the only write under way. With the first of its own, one atomic batch, nothing above
- * the target counts as indexed any more, and the next open finishes the work. Until the end the account index covers what
- * will be left of it: a step of it that is under way is void. Like `IndexStore.rewind`, with its expected errors.
+ * Removes everything above a height, as the only write under way. From its first atomic batch on, nothing above the target
+ * counts as indexed, and the next open finishes the work. Until the end the account index covers what will be left of it: a
+ * step of the index that is under way is void. Like `IndexStore.rewind`, with its expected errors.
  */
 export async function rewindStore(
   queue: BookWriter,
@@ -51,12 +51,12 @@ export async function rewindStore(
 ): Promise<void> {
   const { database } = queue;
   const { logger } = how;
-  // Of this moment: a range that touches the live one may have been published before the turn of this write.
+  // Read now: a range that touches the live one may have been published before the turn of this write.
   const before = queue.initialised();
   const { above, accounts, damage, latestIndexedHeight: watermarkBefore } = before;
   const { after, target } = rewoundBook(before, height);
   const remaining = Math.max(watermarkBefore, ...above.keys());
-  // Of a damaged height that became a hole, something may still be there.
+  // A damaged height that became a hole may still be stored in part.
   const healing = upTo(healingIn(before.plans, coverageOfBook(before)), remaining);
   const sweep = damage !== undefined || (healing.at(-1)?.to ?? 0) > target;
   const isWithinLive = after.meta.firstHeight === before.meta.firstHeight;
@@ -131,8 +131,8 @@ export async function removeRange(range: HeightRange, queue: BookWriter, logger:
 }
 
 /**
- * Highest first, in bounded batches. Of a height that is healing only a part may be there, because it was damaged: what is left
- * will be written over. Other damage costs a look through all pointers. Expected errors: `StorageError`.
+ * Highest first, in bounded batches. A healing height may be stored only in part, because it was damaged: what is left of it
+ * will be overwritten. Other damage costs a look through all pointers. Expected errors: `StorageError`.
  */
 async function removeBlocks({ from, to }: HeightRange, queue: BookWriter, logger: Logger): Promise<void> {
   const { database } = queue;
@@ -191,7 +191,7 @@ async function removeHeight(
   if (entry === undefined) return damage.length > 0 ? 'damaged' : 'no record';
   const keys = entriesOf(entry, coverage !== undefined).map(([key]) => key);
   for (const key of keys) batch.del(key);
-  // Uncovered heights may have some entries of accounts but not others.
+  // Uncovered heights may have only some of their account entries.
   const needed = covers(coverage, height) ? keys : keys.filter(([prefix]) => prefix !== Prefix.account);
   // A missing pointer is stored under a corrupted key somewhere else.
   const present = await database.getMany(needed);
@@ -200,7 +200,7 @@ async function removeHeight(
 
 /**
  * Deletes everything at heights that are not kept, and under invalid keys, by checking every key. Blocks go last: while a
- * damaged one is there, whoever was interrupted looks again.
+ * damaged one is stored, the repeat of an interrupted removal sweeps again.
  */
 export async function sweepOutside(
   database: Database,

@@ -14,7 +14,7 @@ import type { Database, Entry, WriteBatch } from '../../records/Database.js';
  */
 const TURN_BYTES = 128 * 1024;
 
-/** What becomes of the book. */
+/** The result of a change. */
 export interface Changed {
   readonly after: StoreBook;
   /** Further entries of the same write, and keys of those that it deletes. */
@@ -22,7 +22,7 @@ export interface Changed {
   readonly del?: readonly Buffer[];
 }
 
-/** Returns what becomes of the book of the moment; `undefined`: no change. */
+/** Changes the current book; `undefined`: no change. */
 export type Change = (book: StoreBook) => Changed | undefined | Promise<Changed | undefined>;
 
 /** A batch, and the blocks whose entries are in it already, before the commit that will carry them. */
@@ -43,13 +43,13 @@ export class BookWriter {
   readonly #parts: ConstructorParameters<typeof BookWriter>[1];
   readonly #entryWriter = new BlockEntryWriter();
   #book: StoreBook | undefined;
-  /** What waits to write: the live range, and others as they came. */
+  /** Waiting writes: that of the live range first, the others in the order of their calls. */
   readonly #waiting: { readonly line: Line; readonly run: () => Promise<void> }[] = [];
   /** All writes, one after the other. Does not reject. */
   #turns: Promise<unknown> = Promise.resolve();
   /** The beginning of the next commit of the live range. */
   #staged: Staged | undefined;
-  /** What makes several of them. */
+  /** Actions that make several writes. */
   readonly #running = new Set<Promise<void>>();
   /** The failed write: what is on disk is unknown until the next open, so nothing is written on top of it. */
   #failure: { readonly error: unknown } | undefined;
@@ -62,7 +62,7 @@ export class BookWriter {
       readonly database: Database;
       /** A new book is durable. */
       readonly onChanged: () => void;
-      /** A write failed: nothing is written any more. Called once. */
+      /** A write failed: nothing more is written. Called once. */
       readonly onFailed: (error: unknown) => void;
     },
   ) {
@@ -98,8 +98,8 @@ export class BookWriter {
   }
 
   /**
-   * Writes the blocks, and the book that `change` returns, in one write; then the new book counts. Rejects with the error of
-   * `change`, and then nothing of it is written, and after a write that failed.
+   * Writes the blocks, and the book that `change` returns, in one write; then the new book counts. Rejects after a write that
+   * failed, and with the error of `change`, in which case nothing is written.
    */
   async record(line: Line, change: Change, blocks: readonly BlockEntry[] = []): Promise<void> {
     const staged = line === 'live' ? this.#takeStaged(blocks) : undefined;
@@ -127,7 +127,7 @@ export class BookWriter {
     });
   }
 
-  /** Runs a write of its own, of any length. Rejects with its error, and after a write that failed. */
+  /** Runs a separate write, of any length. Rejects with its error, and after a write that failed. */
   alone(action: () => Promise<void>): Promise<void> {
     return this.#inTurn('range', async () => {
       this.#assertSound();
@@ -135,7 +135,7 @@ export class BookWriter {
     });
   }
 
-  /** Runs what reads and writes in turns, such as a removal: once the store closes, its next write is refused, and it is waited for. */
+  /** Runs an action of several reads and writes, such as a removal. `end` refuses its next write, and waits for it. */
   async inSteps(action: () => Promise<void>): Promise<void> {
     this.#assertOpen();
     const running = action();
@@ -143,7 +143,7 @@ export class BookWriter {
     await running.finally(() => this.#running.delete(running));
   }
 
-  /** Refuses further writes and waits for what was asked for. The next open finishes what that cuts short. */
+  /** Refuses further writes and waits for those already requested. The next open finishes what was cut short. */
   async end(): Promise<void> {
     this.#closed = true;
     this.discardStaged();

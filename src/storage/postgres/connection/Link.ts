@@ -47,13 +47,13 @@ const NEEDED: Readonly<Record<string, string>> = {
   client_min_messages: 'warning',
 };
 
-/** The name of our own setting, which tells the sessions apart. */
+/** The name of our own setting, which distinguishes sessions. */
 const MARK = 'flow_collection_indexer.session';
 
 /**
- * Sets up a new session, and tells the number of its server process. The first two statements let the third one run, and
- * make its names mean those of the server. A role that only reads by default may write; where the database or the server is read-only by
- * default, its host means it: the disk may be full.
+ * Sets up a new session, and returns the number of its server process. The first two statements let the third one run, and make
+ * its names those of the server. Overrides a read-only default of the role, but not one of the database or the server, whose
+ * host means it: the disk may be full.
  */
 function setUp(own: Readonly<Record<string, string>>, mark: string): string {
   const values = Object.entries({ ...NEEDED, default_transaction_read_only: 'off', ...own });
@@ -84,12 +84,12 @@ export class Link implements WriteSession {
     this.#options = options;
   }
 
-  /** What keeps an answer from coming; see `Silence`. */
+  /** Why an answer is late; see `Silence`. */
   get silence(): string | undefined {
     return this.#silence?.words;
   }
 
-  /** Makes its session what our statements need, once. */
+  /** Sets up its session for our statements, once. */
   async begin(): Promise<void> {
     if (this.#pid !== undefined) return;
     const text = setUp(this.#options.settings, this.#mark);
@@ -125,7 +125,7 @@ export class Link implements WriteSession {
     await this.#send();
     await this.#asked('COMMIT', async () => {
       const { command } = await this.#client.query('COMMIT');
-      // What it answers where a statement of the transaction has failed.
+      // It answers ROLLBACK if a statement of the transaction has failed.
       if (command !== 'COMMIT') throw new Error(`it has answered ${command} to COMMIT`);
     });
   }
@@ -159,12 +159,12 @@ export class Link implements WriteSession {
     this.#silence = silence;
     try {
       const answer = await ask();
-      // An answer that has ended without saying what was done is none.
+      // An answer that ends without a command tag is none.
       if (fieldsOf(answer)['command'] === null) throw new Error('it has ended its answer without one');
       return answer;
     } catch (error) {
       const isSaid = error instanceof pg.DatabaseError;
-      // Of a wait that took too long the server does not say for whom.
+      // After a wait that took too long, the server does not say what it waited for.
       if (isSaid && /^(?:55P03|57014)/.test(error.code ?? '')) error.message += silence.awaited;
       throw this.#fault(silence.end() ?? (isSaid ? error : (client.lastFault ?? error)));
     } finally {

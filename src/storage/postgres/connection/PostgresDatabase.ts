@@ -10,18 +10,18 @@ import type { Rows, Session, Statement, Step, WriteSession } from './Session.js'
 
 /** A read that takes longer fails. */
 const READ_TIMEOUT_MS = 15_000;
-/** How long a read waits for a lock: until it is known who holds that. */
+/** How long a read waits for a lock: long enough to find out what holds it. */
 const READ_LOCK_MS = 4_000;
 /** How long a write waits for the locks of another transaction, which may be a lost one of ours. */
 const LOCK_TIMEOUT_MS = 15_000;
 /** Writes of history at once: however long they wait for locks, some connections are left. */
 const MAX_ASIDE = 5;
-/** The server ends a transaction whose client is silent for so long. */
+/** The server ends a transaction whose client is silent for this time. */
 const IDLE_TRANSACTION_MS = 20_000;
 const RETRY = { minMs: 100, maxMs: 5_000 };
-/** For so long even those ask again who do not wait: a server that has ended its sessions takes new ones at once. */
+/** Even callers that do not wait retry for this time: a server that has ended its sessions accepts new ones at once. */
 export const MOMENT_MS = 1_000;
-/** The codes with which a server ends a session: idle, or told to. */
+/** The codes with which a server ends a session: idle, or terminated. */
 const ENDED = /^(?:25P0[34]|57P0[125])$/;
 
 const BEGIN: Step = { name: 'begin', text: 'BEGIN' };
@@ -39,11 +39,11 @@ export interface PostgresDatabaseDependencies {
   readonly logger: Logger;
 }
 
-/** How a database is used first. */
+/** Options of the first use of a database. */
 export interface Beginning {
   /** How long to wait for a database that refuses or does not answer. Default: a moment. */
   readonly waitMs?: number | undefined;
-  /** Aborted: nobody waits for it any longer. */
+  /** Aborted: no caller waits for it any longer. */
   readonly signal?: AbortSignal | undefined;
 }
 
@@ -62,7 +62,7 @@ export class PostgresDatabase implements Session {
   readonly #waiting = new Set<symbol>();
   #trouble: StorageError | undefined;
   readonly #aside = places(MAX_ASIDE);
-  /** Those who wait end by themselves: that says nothing of the database. */
+  /** Waiting callers end without an answer: that says nothing about the database. */
   #isEnding = false;
 
   /**
@@ -96,13 +96,13 @@ export class PostgresDatabase implements Session {
     this.#writes = pool('write to the store', 0, lockMs);
   }
 
-  /** Why the database does not do what is asked; `undefined`: it does, as far as is known. */
+  /** Why the database does not serve requests; `undefined`: it does, as far as is known. */
   trouble(): string | undefined {
     const silence = this.#reads.silence() ?? this.#writes.silence();
     return this.#trouble?.message ?? (silence && `Cannot reach the store at ${this.place} (${silence}).`);
   }
 
-  /** A read, on a connection of its own. Expected errors: `StorageError`. */
+  /** A read, on a separate connection. Expected errors: `StorageError`. */
   query<Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> {
     return this.#reads.use((link) => link.query<Row>(statement));
   }
@@ -122,7 +122,7 @@ export class PostgresDatabase implements Session {
     return this.persist(() => this.transaction(action));
   }
 
-  /** Like `write`, in as many transactions at once as leave connections to others. */
+  /** Like `write`, in as many transactions at once as leave connections for other writes. */
   writeAside<T>(action: (session: WriteSession) => Promise<T>): Promise<T> {
     return this.persist(() => this.#aside(() => this.transaction(action), this.#closing.signal));
   }
@@ -132,14 +132,14 @@ export class PostgresDatabase implements Session {
     return this.#writes.use((link) => link.run(text, values));
   }
 
-  /** What the server has said, in an error of another package; `undefined` if it is none of the server's. */
+  /** The server's error within that of another package; `undefined` if the server reported none. */
   saidIn(error: unknown): StorageError | undefined {
     return saidByServer(error, 'use the queue', this.place, this);
   }
 
   /**
-   * Makes sure that the sessions of two connections stay theirs: prepared statements and settings live there. A pooler that
-   * gives them to whoever asks next has mixed them up by the end. Expected errors: `StorageError`; OperatorError
+   * Makes sure that two connections keep their sessions: prepared statements and settings live there. A pooler that gives a
+   * session to the next request of any client has mixed them up by the end. Expected errors: `StorageError`; OperatorError
    * `configuration`.
    */
   async requireSessions(): Promise<void> {
@@ -166,7 +166,7 @@ export class PostgresDatabase implements Session {
   async persist<T>(action: () => Promise<T>, untilMs?: number): Promise<T> {
     const caller = Symbol('persist');
     const lastMs = untilMs ?? this.#clock.monotonic() + this.#patienceMs;
-    /** Who has the trouble, if not this one: the queue whose statements are in a transaction of this one. */
+    /** The database at fault, if not this one: the queue's, whose statements are part of a transaction of this one. */
     let owner: PostgresDatabase | undefined;
     try {
       for (let attempt = 0; ; attempt += 1) {
@@ -176,7 +176,7 @@ export class PostgresDatabase implements Session {
           (owner ?? this).#recovered(caller);
           return result;
         } catch (error) {
-          // What a process that stood still has not answered: a new session will do, however late it is.
+          // The server ends the session of a process that was suspended: a new session will do, however late it is.
           const isEnded = attempt === 0 && error instanceof DatabaseFault && ENDED.test(error.code ?? '');
           const isOver = !isEnded && this.#clock.monotonic() + delayMs > lastMs;
           if (!(error instanceof DatabaseFault) || isOver || this.#closing.signal.aborted) throw error;
@@ -196,8 +196,8 @@ export class PostgresDatabase implements Session {
 
   /**
    * The first use: repeats it as `persist` does, for `waitMs`. Closes the database where it fails, and at
-   * once when `signal` aborts; when that aborts later, nobody waits for the database for longer than a moment. Expected errors:
-   * those of `persist`; the reason of `signal`.
+   * once when `signal` aborts; when that aborts later, no caller waits for the database for longer than a moment. Expected
+   * errors: those of `persist`; the reason of `signal`.
    */
   async begin<T>(action: () => Promise<T>, { waitMs = MOMENT_MS, signal }: Beginning): Promise<T> {
     let isBegun = false;
@@ -222,8 +222,8 @@ export class PostgresDatabase implements Session {
 
   /**
    * Asks, `everyMs` after each answer or fault, or once the `pause` ends, if it `isDue` then, until an answer is not `undefined`:
-   * resolves with it, or with `undefined` once the signal aborts or the database is closed. Expected errors: those of `ask` that
-   * are no `StorageError`.
+   * resolves with it, or with `undefined` once the signal aborts or the database is closed. Expected errors: those of `ask`
+   * other than `StorageError`.
    */
   async watch<T>(
     ask: () => Promise<T | undefined>,

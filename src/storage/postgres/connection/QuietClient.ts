@@ -4,12 +4,12 @@ import pg from 'pg';
 import { messageOf } from '../../../runtime/index.js';
 
 /**
- * A client whose faults reach nobody but those who use it. The package throws where bytes are not what it expects, such as
- * a way to sign in that it does not know, and leaves a connection open that was refused.
+ * A client whose faults reach only its users. The package throws on unexpected bytes, such as an unknown authentication
+ * method, and leaves a refused connection open.
  */
 export class QuietClient extends pg.Client {
   #isConnected = false;
-  /** What ended the connection while nothing was asked on it; the next statement only learns that it has ended. */
+  /** What ended the connection while it was idle; the next statement learns only that it has ended. */
   lastFault: Error | undefined;
 
   constructor(config?: pg.ClientConfig) {
@@ -22,13 +22,13 @@ export class QuietClient extends pg.Client {
     const closeRefused = (): void => {
       if (!this.#isConnected) connection.stream.destroy();
     };
-    // The server refuses to sign in, or this side does: it has no password, or not the way that is asked for.
+    // The server refuses the login, or this side does: it has no password, or lacks the requested method.
     connection.on('errorMessage', closeRefused).on('error', closeRefused);
     this.on('connect', () => (this.#isConnected = true));
     this.on('error', (fault) => (this.lastFault ??= fault));
   }
 
-  /** Bytes that have come. */
+  /** Bytes received. */
   get received(): number {
     const { stream } = this.connection;
     return stream instanceof Socket ? stream.bytesRead : 0;

@@ -7,7 +7,7 @@ export interface Statement {
   readonly values?: readonly unknown[];
   /** How many rows it writes: with any other number nothing is committed. */
   readonly writes?: number;
-  /** What another number means. Default: a fault that is waited for, as something drops its rows. */
+  /** What another number means. Default: a fault that is retried, as something drops its rows. */
   readonly otherwise?: () => Promise<Error | undefined>;
 }
 
@@ -34,7 +34,7 @@ export interface Step extends Statement {
 export interface WriteSession extends Session {
   /**
    * Queues a step, to be sent with all others in the queue at the next query or at the commit: the server runs them
-   * without waiting for this process. What one does not write takes precedence over errors of later ones.
+   * without waiting for this process. A step's missing rows take precedence over errors of later steps.
    */
   later(step: Step): void;
 }

@@ -3,18 +3,18 @@ import type { ClientConfig } from 'pg';
 import { sleep, systemClock } from '../../../runtime/index.js';
 import { QuietClient } from './QuietClient.js';
 
-/** An answer that takes longer is looked after, again and again. */
+/** An answer that takes longer is checked on, again and again. */
 const LOOK_AFTER_MS = 3_000;
 /** How long connecting for a look may take, and each of its questions. */
 const LOOK_TIMEOUT_MS = 4_000;
 /** Between two looks at a server process that waits for us: rows may be on their way over a slow line. */
 const MOVES_WITHIN_MS = 2_000;
-/** A look that takes longer is a bad sign, and named. */
+/** A look that takes longer is a bad sign, and reported. */
 const DOUBTFUL_AFTER_MS = 2_500;
-/** A wait for somebody else, a holder of a lock or a standby, is named after this time. */
+/** A wait for a third party, a lock holder or a standby, is reported after this time. */
 const NAMED_AFTER_MS = 8_000;
 
-/** What the server process of a statement does. `mark` differs once it has moved; `awaits`: what it waits for, if others can end that. */
+/** What the server process of a statement does. `mark` differs once it has moved; `awaits`: what it waits for, if a third party can end that. */
 interface Look {
   readonly works: boolean;
   readonly mark: string;
@@ -33,30 +33,30 @@ const LOOK = `SELECT state IN ('active', 'disabled') AND wait_event_type IS DIST
   WHERE asked.pid = $1 AND asked.usename = session_user`;
 
 /**
- * A statement whose answer is awaited. A network may swallow a connection without a word, and the server may take its time:
- * only another connection tells the two apart. Sockets live in real time, so this uses the machine's own clock.
+ * A statement whose answer is awaited. A network may silently drop a connection, and the server may take its time: only
+ * another connection distinguishes the two. Sockets live in real time, so this uses the machine's own clock.
  */
 export class Silence {
   /** The statement, for messages. */
   readonly #text: string;
-  readonly #whom: Whom;
-  /** Called when nothing comes any more. */
+  readonly #watched: Watched;
+  /** Called when the connection turns out to be dead. */
   readonly #onSilent: () => void;
   readonly #sinceMs = systemClock.monotonic();
   #state: 'answered' | 'awaited' | 'silent' = 'awaited';
   #lookingSinceMs = Infinity;
   #awaits = '';
-  /** Of the look under way: it ends with the statement. */
+  /** Aborts the look under way, which ends with the statement. */
   #looking: AbortController | undefined;
   #timer = systemClock.setTimer(LOOK_AFTER_MS, () => void this.#look());
 
-  constructor(text: string, whom: Whom, onSilent: () => void) {
+  constructor(text: string, watched: Watched, onSilent: () => void) {
     this.#text = text;
-    this.#whom = whom;
+    this.#watched = watched;
     this.#onSilent = onSilent;
   }
 
-  /** What keeps the answer from coming, in words; `undefined` while nothing is known to. */
+  /** Why the answer is late, in words; `undefined` while no reason is known. */
   get words(): string | undefined {
     const nowMs = systemClock.monotonic();
     const isDoubtful = nowMs - this.#lookingSinceMs > DOUBTFUL_AFTER_MS;
@@ -67,12 +67,12 @@ export class Silence {
     return isNamed ? `${words}${this.awaited}` : words;
   }
 
-  /** Who else is waited for, to follow what is said; empty while nobody is known. */
+  /** What the server itself waits for, to append to a message; empty while unknown. */
   get awaited(): string {
     return this.#awaits && `: it waits for ${this.#awaits}`;
   }
 
-  /** Call it when the statement has ended. Returns the error if it has ended because nothing came. */
+  /** Call it when the statement has ended. Returns the error if it ended for lack of an answer. */
   end(): Error | undefined {
     this.#timer.cancel();
     this.#looking?.abort();
@@ -84,7 +84,7 @@ export class Silence {
   async #look(): Promise<void> {
     this.#lookingSinceMs = systemClock.monotonic();
     this.#looking = new AbortController();
-    const awaits = await lookAt(this.#whom, this.#looking.signal);
+    const awaits = await lookAt(this.#watched, this.#looking.signal);
     if (this.#state !== 'awaited') return;
     this.#lookingSinceMs = Infinity;
     this.#awaits = awaits ?? '';
@@ -94,27 +94,27 @@ export class Silence {
     }
     this.#state = 'silent';
     this.#onSilent();
-    void this.#whom.client.end();
+    void this.#watched.client.end();
   }
 }
 
 /** Of a statement, in a message. */
 const SHOWN_LENGTH = 40;
 
-/** Whose answer is awaited. */
-interface Whom {
+/** The connection whose answer is awaited. */
+interface Watched {
   readonly client: QuietClient;
   readonly config: ClientConfig;
-  /** Of the server process; while it is not known, nobody looks. */
+  /** Of the server process; `undefined`: not known yet, and an answer that is late counts as silence. */
   readonly pid: number | undefined;
 }
 
 /**
- * Who holds up the server process; `undefined`: it waits for us, or nobody tells. Then it is ended, if there is one, with what it holds; not once
- * the signal says that the answer is here, since then it waits for its next statement.
+ * What holds up the server process; `undefined`: it waits for us, or nothing answers. Then ends it, if it exists, with its locks; but
+ * not once the signal reports the answer, since the process then waits for its next statement.
  */
 async function lookAt(
-  { client: asked, config, pid }: Whom,
+  { client: asked, config, pid }: Watched,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   if (pid === undefined) return undefined;
@@ -124,7 +124,7 @@ async function lookAt(
   const look = async () => ({ ...(await client.query<Look>(LOOK, [pid])).rows[0], received: asked.received });
   try {
     await client.connect();
-    // A role may take on another one, which sees and ends less.
+    // A role may default to another one, which sees and ends less.
     await client.query('SET ROLE NONE');
     const first = await look();
     if (first.works !== true) await sleep(systemClock, MOVES_WITHIN_MS, signal);
@@ -134,7 +134,7 @@ async function lookAt(
     await client.query('SELECT pg_terminate_backend($1)', [pid]).catch(() => undefined);
     return undefined;
   } catch (error) {
-    // A server that refuses the look is there.
+    // A server that refuses the look is alive.
     return error instanceof pg.DatabaseError ? '' : undefined;
   } finally {
     client.end().catch(() => undefined);

@@ -20,7 +20,7 @@ export interface ConnectionsOptions {
   readonly place: string;
   /** What they are for; completes "Cannot …". */
   readonly doing: string;
-  /** Of every session, besides those that all need. */
+  /** Settings of every session, besides those that all need. */
   readonly settings: Readonly<Record<string, string>>;
   /** Called when a connection turned out to be dead. */
   readonly onSilent: () => void;
@@ -31,7 +31,7 @@ export type Connections = ReturnType<typeof connections>;
 /** A pool of connections, each of which is a session with the settings that our statements need. */
 export function connections(options: ConnectionsOptions) {
   const { config, doing, place } = options;
-  /** All that may hold a socket, also those that are not connected yet, of which the pool tells nothing. */
+  /** All that may hold a socket, also those that are not connected yet, which the pool does not report. */
   const links = new Map<QuietClient, Link>();
   class Client extends QuietClient {
     constructor(settings?: ClientConfig) {
@@ -45,7 +45,7 @@ export function connections(options: ConnectionsOptions) {
     const pool = new pg.Pool({ ...config, ...limits, Client, allowExitOnIdle: true });
     // The next use of a broken connection gets its error.
     pool.on('error', () => undefined);
-    // A pool that ends forgets those who want a connection of it.
+    // A pool that ends forgets callers that wait for a connection.
     const over = new AbortController();
     // Any number may wait for one; Node.js would warn of more than ten.
     setMaxListeners(0, over.signal);
@@ -63,7 +63,7 @@ export function connections(options: ConnectionsOptions) {
     try {
       return await orAborted(connecting, current.over);
     } catch (error) {
-      // Nobody wants it any more.
+      // The caller no longer waits for it.
       connecting.then((client) => client.release()).catch(() => undefined);
       const { message } = asError(error);
       const seconds = Math.round((systemClock.monotonic() - sinceMs) / 1_000);
@@ -75,17 +75,17 @@ export function connections(options: ConnectionsOptions) {
   };
 
   return {
-    /** Why an answer does not come, in words; `undefined` while none is late. */
+    /** Why an answer is late, in words; `undefined` while none is. */
     silence: (): string | undefined =>
       [...links.values()].map((link) => link.silence).find((words) => words !== undefined),
     /**
-     * Runs `action` on a connection of its own. After an error it is closed, which rolls back what is not committed. Expected
+     * Runs `action` on a separate connection. After an error it is closed, which rolls back what is not committed. Expected
      * errors: `DatabaseFault`, `StorageError` (`corrupt`); those of `action`.
      */
     use: async <T>(action: (link: Link) => Promise<T>): Promise<T> => {
       const client = await connect();
       assert(client instanceof QuietClient, 'the pool has clients of this class');
-      // One that has just ended is not among them, and tells why.
+      // A client that has just ended is no longer among the links; its error says why it ended.
       const link = links.get(client) ?? new Link(client, options);
       let failure: Error | undefined;
       try {
@@ -98,7 +98,7 @@ export function connections(options: ConnectionsOptions) {
         client.release(failure);
       }
     },
-    /** Uses none of the connections any more that wait for their next use: what has silenced one may have silenced all. */
+    /** Abandons all idle connections: what has silenced one may have silenced all. */
     renew: (): void => {
       if (current.pool.ending) return;
       void current.end();

@@ -117,7 +117,7 @@ function tls(
       try {
         content = readNamedFile(path).toString();
       } catch (error) {
-        // Later it is being replaced: the last content may still do.
+        // A later read may meet a file that is being replaced: the last content may still do.
         if (content === undefined) throw refusal(`${path} cannot be read (${messageOf(error)})`);
       }
       return content;

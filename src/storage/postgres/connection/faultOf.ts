@@ -2,7 +2,7 @@ import pg from 'pg';
 import { OperatorError } from '../../../runtime/index.js';
 import { causesOf, DatabaseFault, StorageError, type StorageErrorKind } from '../../StorageError.js';
 
-/** What to do about some answers. It is only advice: whatever a server says, it is the server's, and is waited for. */
+/** What to do about some answers. Only advice: any error that a server reports is the server's, and is waited for. */
 const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageErrorKind])[] = [
   [
     /^53100/,
@@ -10,12 +10,12 @@ const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageEr
     'disk_full',
   ],
   [/^25006/, 'It takes no writes now: is it a replica, or did its host make it read-only?'],
-  [/^26000|^42P05/, 'A pooler seems to give the sessions of this program to others: see docs/poolers.md.'],
-  [/^55P03/, 'Let whoever holds the lock come to an end, or end it (pg_terminate_backend).'],
+  [/^26000|^42P05/, 'A pooler seems to give sessions of this program to other clients: see docs/poolers.md.'],
+  [/^55P03/, 'Let the process that holds the lock finish, or end it (pg_terminate_backend).'],
   [/^40001.*recovery/, 'This replica cancels long reads: set hot_standby_feedback = on there.'],
   [
     /^42501/,
-    'Grant it: who indexes owns flow_store, flow, flow_jobs and all in them, or may create schemas; who only reads needs SELECT in flow_store.',
+    'Grant it: to index, a user owns flow_store, flow, flow_jobs and all in them, or may create schemas; to read, it needs SELECT in flow_store.',
     'permission',
   ],
   [
@@ -32,7 +32,7 @@ const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageEr
     'Tables of the queue are missing or changed. Drop what is left of its schema, flow_jobs, and start again: a start creates them.',
     'not_a_store',
   ],
-  [/^23503/, 'A table of somebody else refers to these rows: drop that foreign key.'],
+  [/^23503/, 'A table of another program refers to these rows: drop that foreign key.'],
   [/^3D/, 'Create the database first (createdb), or check its name.', 'missing'],
   [/^XX00[12]/, 'The database files are damaged. Restore the database from a copy.', 'io'],
   [
@@ -47,7 +47,7 @@ const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageEr
   [/./, 'The log of the server, or of the pooler before it, says more.'],
 ];
 
-/** The same for a connection, by its code or its words. */
+/** The same for errors of a connection, by their code or message. */
 const CONNECTION_ADVICE: typeof ADVICE = [
   [
     /^ERR_OSSL/,
@@ -100,12 +100,12 @@ export function saidByServer(error: unknown, doing: string, place: string, owner
   const { code, constraint, hint, message, schema, severity, table } = said;
   const state = code === undefined ? '' : ` [SQLSTATE ${code}]`;
   const words = `Cannot ${doing} at ${place} (${message}${state})${hint ? `. Hint: ${hint.replace(/\.$/, '')}` : ''}`;
-  // The next attempt would meet the same: rows of somebody else, or a constraint or a lost partition.
+  // The next attempt would meet the same: rows of another program, a constraint or a lost partition.
   if (/^23/.test(code ?? '') && schema === 'flow_store' && table !== undefined) {
     const advice =
       code === '23505' && constraint?.endsWith('_pkey') === true
         ? 'The database holds rows that this process did not write. Run "verify".'
-        : 'Somebody has changed that table: remove the constraint, or restore the partition, and start again.';
+        : 'That table was changed from outside: remove the constraint, or restore the partition, and start again.';
     return new StorageError('corrupt', `${words}. ${advice}`, { cause: error });
   }
   const [, advice, kind = 'unavailable'] = adviceFor(ADVICE, `${code} ${severity} ${message}`);

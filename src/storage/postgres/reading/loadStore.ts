@@ -16,7 +16,7 @@ export interface Loaded {
 }
 
 /**
- * Call it in a snapshot. A damaged block at the watermark is left to whoever leads. `before`: the block at the watermark as last
+ * Call it in a snapshot. A damaged block at the watermark is left to the leader. `before`: the block at the watermark as last
  * known.
  */
 export async function loadStore(session: Session, before?: BlockHead): Promise<Loaded> {
@@ -53,7 +53,7 @@ export interface StoreMark {
   readonly proven: number | null;
 }
 
-/** Not for a store that was opened to be read. Expected errors: those of `storeRow`. */
+/** Not for a store that was opened only to be read. Expected errors: those of `storeRow`. */
 export function readMark(session: Session): Promise<StoreMark> {
   return storeRow<StoreMark>(session, { name: 'mark', text: MARK });
 }

@@ -17,7 +17,7 @@ import { readEvidence } from '../tables/prepareDatabase.js';
 import { PARTITION_HEIGHTS } from '../tables/schema.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountEntry } from '../../port/AccountIndex.js';
 
-/** How often those who serve readers look whether their database answers. */
+/** How often a process or thread that serves readers checks whether its database answers. */
 const LOOK_EVERY_MS = 1_000;
 
 /** What a store in PostgreSQL holds: rows lead to the same bytes as in LevelDB, which are checked in the same way. */
@@ -33,9 +33,9 @@ export function postgresSource(session: Session): RecordSource {
 }
 
 /**
- * The read side of a database that another thread or process writes to, over connections of its own. Reads fail
- * (`unavailable`) while the database is unreachable for longer than a moment; it knows that though nobody reads. Expected errors:
- * `OperatorError` (`configuration`).
+ * The read side of a database that another thread or process writes to, over separate connections. Reads fail
+ * (`unavailable`) while the database is unreachable for longer than a moment; it notices that even without reads. Expected
+ * errors: `OperatorError` (`configuration`).
  */
 export function openPostgresReplica(url: string): Replica {
   const parts = { clock: systemClock, logger: silentLogger };
@@ -51,14 +51,14 @@ export function openPostgresReplica(url: string): Replica {
   return new Replica({ ...postgresSource(aside), trouble, close });
 }
 
-/** SQLSTATE: somebody else held a lock for too long. */
+/** SQLSTATE: another session held a lock for too long. */
 const LOCK_TIMEOUT = '55P03';
-/** For so long after a read has waited in vain, what it reads counts as locked. */
+/** How long after such an error what was read counts as locked. */
 const LOCKED_MS = 10_000;
 
 /**
- * Reads of what somebody has locked would wait on all connections, and keep out those of everything else. After one that has waited
- * in vain, one at a time waits: others of the same statement, and of the same partition, get its error.
+ * Reads of locked rows would wait on all connections, and keep out all other reads. Once one has timed out, only one at a time
+ * waits: further reads with the same statement, and of the same partition, get its error.
  */
 function asideLocks(session: Session, clock: Clock) {
   const locked = new Map<
@@ -76,7 +76,7 @@ function asideLocks(session: Session, clock: Clock) {
       return rows;
     } catch (error) {
       if (!(error instanceof DatabaseFault && error.code === LOCK_TIMEOUT)) locked.delete(what);
-      // Of those that waited before it was known, none lets another one try.
+      // A read that began to wait before the lock was known lets no other one try.
       else if (locked.get(what) === known)
         locked.set(what, { error, atMs: clock.monotonic(), isTried: false });
       throw error;
@@ -151,7 +151,7 @@ function pointersOf(
   return { name: `${table}_places`, text };
 }
 
-/** Entries of other roles that one page of an account skips at most; then the caller has to ask again. */
+/** The most entries of other roles that one page of an account skips; then the caller must request the next page. */
 const MAX_EXAMINED = 2_000;
 const ALL_ROLES = 7;
 

@@ -20,7 +20,7 @@ const SERVER = `SELECT current_setting('server_version') AS version,
   json_build_object('max', current_setting('max_connections')::integer, 'used',
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')) AS connections`;
 
-/** What a server says of itself. */
+/** What a server reports about itself. */
 interface ServerRow {
   readonly version: string;
   readonly user: string;

@@ -31,9 +31,9 @@ interface CollectionPlace {
 
 /** All rows of some blocks, as a commit writes them. `verify` derives its own from the stored blocks. */
 export class BlockRows {
-  /** Whose rows these are. */
+  /** The blocks whose rows these are. */
   readonly entries = new Set<BlockEntry>();
-  /** Those of the transactions. */
+  /** The scripts of the transactions. */
   readonly #scripts = new Set<Script>();
   readonly #blocks = new CopyRows('block');
   readonly #bodies = new CopyRows('body');
@@ -54,7 +54,7 @@ export class BlockRows {
     this.#stored = stored;
   }
 
-  /** Does nothing when it has those of the block already. */
+  /** Adds the rows of a block, once. */
   add(entry: BlockEntry): void {
     if (this.entries.has(entry)) return;
     this.entries.add(entry);
@@ -143,7 +143,7 @@ export class BlockRows {
     }
   }
 
-  /** What the transaction at `start … end` says; leaves the roles of its accounts. Collections are in canonical encoding. */
+  /** Adds the fields of the transaction at `start … end`, and sets `#roles`. Collections are in canonical encoding. */
   #addTransaction(bytes: Buffer, start: number, end: number): void {
     const rows = this.#transactions;
     const scan = this.#scan;
@@ -183,8 +183,8 @@ export class BlockRows {
   }
 
   /**
-   * With INSERT, as COPY cannot skip scripts that others have stored; damaged ones are put right. Sorted, so that two writers
-   * of the same scripts never wait for each other in a circle.
+   * By INSERT, as COPY cannot skip scripts that other writers have stored; damaged ones are replaced. Sorted, so that two
+   * writers of the same scripts never deadlock.
    */
   #newScripts(): Step | undefined {
     const unknown = [...this.#scripts].filter((script) => !this.#stored.has(script));
@@ -192,7 +192,7 @@ export class BlockRows {
     unknown.sort((left, right) => Buffer.compare(left.hash, right.hash));
     return {
       name: 'insert_script',
-      text: `WITH given AS (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS given (hash, body)), mended AS (
+      text: `WITH given AS (SELECT * FROM unnest($1::bytea[], $2::bytea[]) AS given (hash, body)), replaced AS (
           UPDATE flow_store.script SET body = given.body FROM given WHERE script.hash = given.hash AND script.body <> given.body)
         INSERT INTO flow_store.script (hash, body) SELECT hash, body FROM given ON CONFLICT DO NOTHING`,
       values: [arrayText(unknown.map(({ hash }) => hash)), arrayText(unknown.map(({ body }) => body))],
@@ -204,7 +204,7 @@ function arrayText(values: readonly Buffer[]): string {
   return `{${values.map((value) => `"\\\\x${value.toString('hex')}"`).join()}}`;
 }
 
-/** Of the time of a block, since 2000. */
+/** The time of a block, in microseconds since 2000. */
 export function microsecondsOf(encoded: Uint8Array): bigint {
   const { seconds, nanos } = timeOfBlock(encoded) ?? NO_TIME;
   return (seconds - EPOCH_2000_SECONDS) * 1_000_000n + BigInt(Math.floor(nanos / 1000));

@@ -13,7 +13,7 @@ export interface Script {
 
 /**
  * Scripts by their bytes: most transactions have a script that was seen before, which is not hashed again. When there are too
- * many, all are forgotten: those that are seen again are hashed, and sent, once more.
+ * many, all are forgotten: scripts that are seen again are hashed and sent again.
  */
 export class Scripts {
   /** By checksum; of scripts with the same one, the last. */

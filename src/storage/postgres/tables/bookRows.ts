@@ -42,7 +42,7 @@ export const LISTS = {
   ),
 };
 
-/** What the database says of a store, but for its blocks. Lists ascend. */
+/** What the database holds of a store, except its blocks. Lists ascend. */
 interface BookRow {
   readonly schemaVersion: number;
   readonly createdBy: string;
@@ -68,11 +68,11 @@ const ROWS = `SELECT schema_version AS "schemaVersion", created_by AS "createdBy
     .map(([name, list]) => `${list} AS ${name}`)
     .join()} FROM flow_store.store`;
 
-/** All of one moment. Expected errors: those of `storeRow`. */
+/** All from one moment. Expected errors: those of `storeRow`. */
 export async function readBook(session: Session): Promise<ReadBook> {
   const row = await storeRow<BookRow>(session, { name: 'book', text: ROWS });
   const { chainId, coverage, createdBy, open, plans, sporks } = row;
-  // Nothing guards these numbers but their type, and no statement of ours has written such.
+  // Only their type constrains these numbers; no statement of ours writes such values.
   for (const [table, ranges] of Object.entries({ coverage, open_range: open, plan: plans }))
     for (const { from, to } of ranges)
       if (from < 0 || !Number.isSafeInteger(to)) throw damagedRow(table, `${from} to ${to} are no heights`);
@@ -109,14 +109,14 @@ export async function storeRow<Row extends object>(session: Session, statement: 
   return row;
 }
 
-/** No command mends it: `verify` and `repair` need the rows as well. */
+/** No command repairs it: `verify` and `repair` need the rows as well. */
 function damagedRow(table: string, detail: string): StorageError {
   const damage = `row of flow_store.${table}: ${detail}`;
-  const advice = 'Somebody has changed that table: put it right, or restore the database from a copy.';
+  const advice = 'That table was changed from outside: correct it, or restore the database from a copy.';
   return new StorageError('corrupt', `The store is damaged: ${damage}. ${advice}`, { damage });
 }
 
-/** Writes one row, or waits for what drops it. */
+/** Writes one row; a fault that is retried while something drops the row. */
 export async function writeRow(session: Session, text: string, ...values: unknown[]): Promise<void> {
   await session.query({ text, values, writes: 1 });
 }
@@ -161,7 +161,7 @@ export async function* readStored(session: Session, { from, to }: HeightRange): 
   }
 }
 
-/** At most the first heights whose bytes come to this, and one more, are read at once: blocks may be of any size. */
+/** One read returns the first heights up to this many bytes, and one more: blocks may be of any size. */
 const BYTES_AT_ONCE = 16 * 1024 * 1024;
 const STORED = `
   SELECT height, chunk, value FROM (
@@ -188,8 +188,8 @@ export async function readStrays(session: Session, limit = Infinity): Promise<nu
 }
 
 /**
- * Writes what has changed in a book that is locked. Of a range that was dropped, the blocks go as well. An open range that has
- * changed counts as another: the next write of its worker is refused.
+ * Writes what has changed in a book that is locked, and deletes the blocks of a dropped range. An open range that has changed
+ * counts as a new one: the next write of its worker is refused.
  */
 export async function writeBook(session: Session, before: StoreBook, after: StoreBook): Promise<void> {
   const [covered, wanted] = [

@@ -2,7 +2,7 @@ import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import { INDEXES, isCovered, VIEWS } from './schema.js';
 
-/** How long to wait after somebody else was in the way, or refused it. */
+/** How long to wait after another session was in the way, or the server refused. */
 const AGAIN_MS = 10_000;
 
 const wanted = Object.entries(INDEXES).map(([index, [table]]) => `('${index}', '${table}')`);
@@ -17,7 +17,7 @@ const LACKS = `
   WHERE its IS NULL OR inhrelid IS NOT NULL AND NOT EXISTS (
     SELECT FROM pg_index JOIN pg_inherits ON inhrelid = indexrelid WHERE indrelid = part.inhrelid AND inhparent = its)`;
 
-/** Views as versions before 0.1.0 made them, without what a server adds in its own way. What others have changed is theirs. */
+/** Views as versions before 0.1.0 made them, without what servers format differently. Views that a user has changed stay. */
 const former = [...VIEWS].flatMap(([view, text]) => {
   const before =
     'EXISTS (SELECT FROM flow_store.coverage WHERE height >= from_height AND height <= to_height)';
@@ -33,13 +33,13 @@ const FORMER = `
 export const NOTHING_LACKS = `NOT EXISTS (${LACKS}) AND NOT EXISTS (${FORMER})`;
 
 /**
- * Builds what a store of an earlier version lacks, or one that was restored in part, while it is used: indexes, of one partition
- * after the other, and views. Nobody waits for it for longer than a second. It ends by itself, or once it is closed: what the
- * server does then is the next one's to go on from.
+ * Builds what a store of an earlier version lacks, or one that was restored in part, while it is used: indexes, one partition
+ * after another, and views. No other session waits for it for longer than a second. It ends once it is done or closed: the next
+ * one continues from what the server is building then.
  */
 export function completeTables(url: string, dependencies: PostgresDatabaseDependencies) {
   const { logger } = dependencies;
-  // Of its own: what it waits for, for as long as somebody reads, is no trouble of the store.
+  // Separate: its waits, which last as long as other sessions read, are no trouble of the store.
   const database = new PostgresDatabase(databasePlace(url), dependencies, { lockMs: 0 });
   const briefly = (text: string): Promise<unknown> =>
     database.transaction(async (session) => {

@@ -10,11 +10,11 @@ import { NOTHING_LACKS } from './completeTables.js';
 import { DATA_TABLES, LATER_STATEMENTS, OLDEST_SERVER, PARTITION_HEIGHTS } from './schema.js';
 import { POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS, schemaMade, VIEWS } from './schema.js';
 
-/** Whoever makes tables or views holds this advisory lock. */
+/** The advisory lock that is held while tables or views are created. */
 const MAKING = 1_179_402_084;
 
 /**
- * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` has to follow. Expected errors: `StorageError` (`missing` when
+ * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` must follow. Expected errors: `StorageError` (`missing` when
  * there are no tables and `create` is false); `OperatorError`: `foreign` for a store of another chain, `configuration`
  * for a newer schema, a server that is too old and a pooler without sessions.
  */
@@ -56,7 +56,7 @@ export async function prepareDatabase(
   });
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });
-  // A replica has what was made on its primary server, a little later.
+  // A replica receives what is created on its primary server, a little later.
   if (isReadOnly || row.isReplica) return true;
   if (!row.isCurrent)
     await make(database, async (session) => {
@@ -66,7 +66,7 @@ export async function prepareDatabase(
   return row.isComplete;
 }
 
-/** Those that are missing (see `completeTables` for the others), and the schema of the queue, which makes its tables itself. */
+/** Creates missing views (see `completeTables` for outdated ones), and the schema of the queue, which creates its own tables. */
 async function makeViews(session: Session): Promise<void> {
   const { rows } = await session.query<{ view: string }>({
     text: `SELECT view FROM unnest($1::text[]) AS view WHERE NOT EXISTS (SELECT FROM pg_class

@@ -37,7 +37,7 @@ export const DATA_TABLES = {
   },
 } as const;
 
-/** Those whose rows say what is in the body. */
+/** The tables whose rows describe the stored bytes. */
 export const ROW_TABLES = ['block', 'collection', 'transaction', 'account_transaction'] as const;
 
 /** The names of the columns of a table, in order. */
@@ -62,15 +62,15 @@ export const INDEXES: Readonly<Record<string, readonly [table: string, on: strin
 
 /** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make. */
 export const LATER_STATEMENTS: readonly string[] = [
-  // One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version needs not know it.
+  // One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version need not know it.
   'CREATE TABLE IF NOT EXISTS flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
   'INSERT INTO flow_store.unproven VALUES (1, NULL) ON CONFLICT DO NOTHING',
   // One row: the height up to which the leader has proven the chain final; NULL while it has not.
   'CREATE TABLE IF NOT EXISTS flow_store.proven (one smallint PRIMARY KEY CHECK (one = 1), height bigint)',
   'INSERT INTO flow_store.proven VALUES (1, NULL) ON CONFLICT DO NOTHING',
-  // What says who signs from a block on: `record` is the value of LevelDB, checksum included.
+  // Evidence of who signs from a block on: `record` is the value of LevelDB, checksum included.
   'CREATE TABLE IF NOT EXISTS flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
-  // Last: it keeps everybody from reading plans.
+  // Last: it blocks every reader of plans.
   'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
 ];
 
@@ -169,14 +169,14 @@ export const VIEWS: ReadonlyMap<string, string> = new Map([
 
 /**
  * A condition that holds for covered heights. It reads the ranges once and remains a filter, so that `max(height)` takes the
- * last entry of an index: a join would take every row. Within `coalesce` it counts as true of every other row, not of a few.
+ * last entry of an index: a join would take every row. The planner expects a `coalesce` to hold for every other row, not a few.
  */
 export function isCovered(height: string): string {
   const covered = 'SELECT range_agg(int8range(from_height, to_height + 1)) FROM flow_store.coverage';
   return `coalesce(${height} <@ (${covered}), false)`;
 }
 
-/** Makes a schema, which somebody who may do so has made already where this user may not. */
+/** Creates a schema unless it exists: where this user may not create it, an administrator has. */
 export function schemaMade(name: string): string {
   return `DO $$ BEGIN IF to_regnamespace('${name}') IS NULL THEN CREATE SCHEMA ${name}; END IF; END $$`;
 }

@@ -19,8 +19,8 @@ export type BlockLine = ReturnType<typeof blockLine>;
 
 /** Writes the blocks of one run of heights. */
 export function blockLine({ database, fence, scripts }: LineParts) {
-  // Each line knows by itself which scripts it has stored, and which partitions there are. What others have stored may be gone
-  // where a copy that is behind, or a new store, took the database's place; if commits of this line are gone, its fence fails.
+  // Each line records only which scripts it has stored itself, and which partitions exist. What other lines stored may be gone
+  // where an older copy, or a new store, took the database's place; if commits of this line are gone, its fence fails.
   const stored = new WeakSet<Script>();
   const makePartitions = partitionMaker(database);
   /** Of the next commit, prepared in advance, and of the one under way. */
@@ -36,7 +36,7 @@ export function blockLine({ database, fence, scripts }: LineParts) {
     assert(writing === undefined, 'a write is under way already');
     assert(!isClosed, 'the store is closed');
   };
-  /** Runs a write. After one that failed for good, every further one rejects with its error. */
+  /** Runs a write. After one that failed, every further one rejects with its error. */
   const alone = async (action: () => Promise<void>): Promise<void> => {
     assertIdle();
     if (failure !== undefined) throw failure.error;
@@ -77,7 +77,7 @@ export function blockLine({ database, fence, scripts }: LineParts) {
         hasProofs ||= blocks.some(({ proof }) => proof !== undefined);
         rows.stored();
       }),
-    /** One write of something else; nothing of what was staged is in the next one. See `takeFence`. */
+    /** One write without blocks; discards what was staged. See `takeFence`. */
     write: (work: (session: WriteSession) => Promise<void>): Promise<void> => {
       staged.clear();
       return alone(() => fence.write(work));

@@ -12,13 +12,13 @@ import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';
 import type { FinalizedBlock } from '../../../flow/index.js';
 import { provenRecord } from '../../records/blocks/readBlocks.js';
 
-/** The book, which nobody else changes before the transaction ends: the leader's writes begin with the row of the store. */
+/** The book, which no other process changes before the transaction ends: the leader's writes begin with the row of the store. */
 export async function lockedBook(session: Session): Promise<ReadBook> {
   await lockStore(session);
   return readBook(session);
 }
 
-/** How far a range is with a write. */
+/** Records how far a range is filled. */
 export function progressOf({ from, next, sporks }: OpenState): Step {
   return {
     name: 'range_progress',
@@ -31,10 +31,10 @@ export function progressOf({ from, next, sporks }: OpenState): Step {
 export function moveOf(database: PostgresDatabase, before: number, after: number): Step {
   const otherwise = async (): Promise<Error | undefined> => {
     const left = { text: 'SELECT FROM flow_store.coverage WHERE to_height = $1', values: [before] };
-    // Where the row is still there, something drops the change: wait until that is gone.
+    // If the row is still there, something drops the change: wait until that is gone.
     if ((await database.query(left)).rowCount > 0) return undefined;
     const found = `No row of flow_store.coverage at ${database.place} ends at height ${before}, where this process left it`;
-    const what = `${found}: somebody has changed it. Run "verify", then "repair --yes".`;
+    const what = `${found}: it was changed from outside. Run "verify", then "repair --yes".`;
     return new StorageError('corrupt', what);
   };
   const text = 'UPDATE flow_store.coverage SET to_height = $2 WHERE to_height = $1';
@@ -48,7 +48,7 @@ export async function publish(session: Session, range: OpenState): Promise<void>
   await writeBook(session, before, await withPublished(before, range, headAt));
 }
 
-/** Call it in a write of the leader, whose fence lets nobody publish. Expected errors: those of the session; `OperatorError` (`usage`). */
+/** Call it in a write of the leader, whose fence blocks publishing. Expected errors: those of the session; `OperatorError` (`usage`). */
 export async function forgetAbove(session: Session, height: number): Promise<void> {
   const before = await readBook(session);
   const { after, target } = rewoundBook(before, height);
@@ -117,7 +117,7 @@ export async function addProofs(
   session: WriteSession,
   blocks: readonly FinalizedBlock[],
 ): Promise<string | null> {
-  // The row of the store, blocks, unproven heights: in the order of other writers, none waits for another in a circle.
+  // The row of the store, blocks, unproven heights: in the same order as other writers, so that none deadlock.
   session.later(RAISE_VERSION);
   const { rows } = await session.query<{ height: number; record: Buffer }>({
     text: `SELECT height, record FROM flow_store.block data WHERE height = ANY($1) AND ${isCovered('height')}

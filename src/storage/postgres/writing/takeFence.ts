@@ -26,7 +26,7 @@ export async function takeFence(database: PostgresDatabase, taking: Session, fir
   const counted = async (session: Session, text: string, more = {}): Promise<Counts | undefined> =>
     (await session.query<Counts>({ text, values, ...more })).rows[0];
   const look = `SELECT epoch, commits FROM ${table} WHERE ${where}`;
-  /** Where the row is as it was, a trigger or rule drops the change. */
+  /** If the row is as it was, a trigger or rule drops the change. */
   const unlessDropped = (session: Session, isAsBefore: (now: Counts) => boolean) => async () => {
     const now = await counted(session, look);
     return now !== undefined && isAsBefore(now) ? undefined : replaced();

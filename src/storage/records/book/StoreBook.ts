@@ -18,7 +18,7 @@ export interface StoreState {
   readonly latestBlock: BlockHead | undefined;
   /** Blocks that are durable above the watermark, by height. */
   readonly above: ReadonlyMap<number, BlockHead>;
-  /** Hides the block at the watermark, or one above it, which is to be taken back before anything else is written. */
+  /** Hides the block at the watermark, or one above it, which must be taken back before anything else is written. */
   readonly damage: StorageError | undefined;
 }
 
@@ -38,8 +38,8 @@ export interface StoreBook extends StoreState {
   /** What the account index covers; `undefined`: there is no record of one. */
   readonly accounts: Coverage | undefined;
   /**
-   * Heights whose blocks may have no proof; others that are durable have one. Counts in a store with proofs only
-   * (`PROOFS_SCHEMA_VERSION`): in another no block has one.
+   * Heights whose blocks may have no proof; all other durable blocks have one. Counts only in a store with proofs
+   * (`PROOFS_SCHEMA_VERSION`): in any other store, no block has one.
    */
   readonly unproven: HeightRanges;
 }
@@ -50,7 +50,7 @@ export function emptyBook(meta: StoreMeta): StoreBook {
   return { ...emptyState(meta, meta.firstHeight), ...nothing };
 }
 
-/** A run of which nothing from this height on is durable, as far as is known. */
+/** A run with nothing known to be durable from this height on. */
 export function emptyState(meta: StoreMeta, next: number): StoreState {
   return { meta, latestIndexedHeight: next - 1, ...NO_BLOCKS, damage: undefined };
 }

@@ -41,13 +41,13 @@ import { emptied } from './changeBook.js';
 /** A record that a store has once, or not at all. */
 interface Single<T> {
   readonly key: Buffer;
-  /** In messages. */
+  /** Its name in messages. */
   readonly what: string;
   readonly encode: (content: T) => Buffer;
   readonly decode: (payload: Buffer) => T | undefined;
 }
 
-/** All of them: `schema.ts` tells what each is. */
+/** All single records: `schema.ts` describes each. */
 export const single = {
   meta: one(Prefix.meta, 'meta record', encodeMeta, (each) => decodeMeta(each, PROOFS_SCHEMA_VERSION)),
   progress: one(Prefix.progress, 'progress record', encodeProgress, decodeProgress),
@@ -84,7 +84,7 @@ export async function readUnproven(database: Database): Promise<HeightRanges> {
   return (await readOne(database, single.unproven)) ?? [];
 }
 
-/** Reads what is sound: damage is noted, or ignored, and what it hides is `undefined`. */
+/** Reads what is sound: damage is recorded, or ignored, and what it hides is `undefined`. */
 export type Reading = <T>(read: () => T | Promise<T>) => Promise<T | undefined>;
 
 /** Damage is an error. */
@@ -206,8 +206,8 @@ export function putChanges(before: StoreBook | undefined, after: StoreBook, batc
 const openKey = ({ from }: HeightRange): Buffer => heightKey(Prefix.open, from);
 
 /**
- * Loads the book: all ranges of the store. An open range with a damaged block is to be dropped: it begins anew. Settle it.
- * Expected errors: `StorageError` (`corrupt`).
+ * Loads the book: all ranges of the store. Marks an open range with a damaged block for removal, so that it starts over. The
+ * caller must settle the book. Expected errors: `StorageError` (`corrupt`).
  */
 export async function loadBook(database: Database, meta: StoreMeta, logger: Logger): Promise<StoreBook> {
   const { firstHeight, schemaVersion } = meta;
@@ -224,7 +224,7 @@ export async function loadBook(database: Database, meta: StoreMeta, logger: Logg
   const { open: records, ...ranges } = await readRanges(database, firstHeight);
   const open: OpenState[] = [];
   for (const record of records) {
-    // What is above `keep` is yet to be removed.
+    // Blocks above `keep` are still to be removed.
     const { from, next, keep: to = record.to } = record;
     const { damage, ...blocks } = await readBlocksOf(database, { from, to }, next - 1);
     if (damage !== undefined) {

@@ -91,7 +91,7 @@ export function isWhole({ next, to }: OpenState): boolean {
   return next > to;
 }
 
-/** An open range whose blocks are to be removed, and the range itself if `isDropped`. */
+/** Marks the blocks of an open range for removal, and the range itself if `isDropped`. */
 export function emptied(record: OpenRecord, isDropped: boolean): OpenState {
   const { from } = record;
   return { ...record, ...NO_BLOCKS, next: from, keep: from - 1, isDropped };
@@ -117,8 +117,8 @@ export function newRange(book: StoreBook, { from, to }: HeightRange): OpenState 
 }
 
 /**
- * The book after a change of plans and open ranges; the same where there is none. A dropped range is marked, for its blocks
- * to be removed. Expected errors: `RangeTakenError`.
+ * The book after a change of plans and open ranges; the same book if nothing changes. Marks the blocks of a dropped range
+ * for removal. Expected errors: `RangeTakenError`.
  */
 export function withRangeChange(
   book: StoreBook,

@@ -45,7 +45,7 @@ export function healedBook(before: StoreBook, damaged: HeightRanges, lastPlan = 
   return lost.length === 0 ? undefined : repairedBook(before, lost, lastPlan);
 }
 
-/** The live range when it is another one; the next load reads its blocks. What is kept reaches up to `kept`. */
+/** A new live range, whose blocks the next load reads. `kept`: the highest height that is kept. */
 function liveAt(meta: StoreMeta, { from, to }: HeightRange, kept = to): StoreState {
   // A spork whose root is removed will be recorded again; the first one stays.
   const sporks = meta.sporks.filter(({ rootHeight }) => rootHeight <= Math.max(kept, from));
@@ -63,7 +63,7 @@ export function healingIn(plans: readonly BackfillPlan[], coverage: HeightRanges
 }
 
 /**
- * A plan for each hole. If there are too many, all holes are planned anew, with one plan for several that are close
+ * A plan for each hole. If there are too many, all holes are planned again, with one plan for several that are close
  * together.
  */
 function withHoles(
@@ -99,7 +99,7 @@ export function keeps(before: StoreBook, after: StoreBook, height: number): bool
 
 /**
  * The book after a rewind, and the height above which everything is removed. Expected errors: `OperatorError` (`usage`) if
- * nothing would remain, or for what is no height.
+ * nothing would remain, or `height` is not a height.
  */
 export function rewoundBook(
   book: StoreBook,

@@ -92,7 +92,7 @@ function isSpork(value: unknown): value is SporkRecord {
 
 type Check<T> = (value: unknown) => value is T;
 
-/** True for an object that has these fields, each as its check wants it. */
+/** True for an object that has these fields, each of which passes its check. */
 function has<Source, Fields>(
   value: Source,
   checks: { readonly [Name in keyof Fields]: Check<Fields[Name]> },

@@ -34,7 +34,7 @@ export function openValue<T>(
   return content;
 }
 
-/** What stands in a key. Expected errors: `StorageError` (`corrupt`). */
+/** The content of a key. Expected errors: `StorageError` (`corrupt`). */
 export function openKeyOf<T>(what: string, key: Buffer, parse: (key: Buffer) => T | undefined): T {
   const parsed = parse(key);
   if (parsed !== undefined) return parsed;

@@ -37,15 +37,15 @@ export interface RecordSource {
   /** Like `AccountReader.page`, with this coverage. */
   readonly accountPage: (query: AccountQuery, coverage: AccountCoverage) => Promise<AccountPage>;
   /**
-   * Of a store that other processes change: whether a height is readable by what is stored now. It is asked only for one
-   * that ought to be there and is not.
+   * For a store that other processes change: whether a height is readable in its current state. Called only for a height
+   * that should be there and is not.
    */
   readonly isCovered?: (height: number) => Promise<boolean>;
 }
 
 /**
  * The read side of the port, over any store. It needs no lock and no snapshot: a covered height never changes, and the
- * coverage is checked for each pointer and block. It tells of the damage that a read meets.
+ * coverage is checked for each pointer and block. It reports the damage that a read meets.
  */
 export abstract class RecordReader implements StoredReads {
   readonly #source: RecordSource;
@@ -62,8 +62,8 @@ export abstract class RecordReader implements StoredReads {
     this.#listeners.push(callback);
   }
 
-  /** Passes a read on, and tells the listeners of damage that it meets. */
-  async tell<T>(read: () => Promise<T>): Promise<T> {
+  /** Runs a read, and reports damage that it meets to the listeners. */
+  async reporting<T>(read: () => Promise<T>): Promise<T> {
     try {
       return await read();
     } catch (error) {
@@ -76,10 +76,10 @@ export abstract class RecordReader implements StoredReads {
   }
 
   blockByHeight(height: number): Promise<StoredBlock | undefined> {
-    return this.tell(() => this.#blockAt(height));
+    return this.reporting(() => this.#blockAt(height));
   }
 
-  /** A block that is readable or not: one of a range that is being filled. Expected errors: `StorageError`. */
+  /** A durable block, readable or not, as of a range that is being filled. Expected errors: `StorageError`. */
   async durableBlock(height: number): Promise<StoredBlock | undefined> {
     const { values, isCovered } = this.#source;
     const read = await damagedAt(height, readBlock(values, height));
@@ -88,7 +88,7 @@ export abstract class RecordReader implements StoredReads {
   }
 
   blockById(id: Identifier): Promise<StoredBlock | undefined> {
-    return this.tell(async () => {
+    return this.reporting(async () => {
       const [pointer] = await this.#places(Prefix.blockId, id, 1);
       if (pointer === undefined) return undefined;
       const stored = await this.#blockAt(pointer.height);
@@ -103,7 +103,7 @@ export abstract class RecordReader implements StoredReads {
   }
 
   wholeBlock(height: number): Promise<WholeBlock | undefined> {
-    return this.tell(async () => {
+    return this.reporting(async () => {
       const found = await this.#present(height, () => readBody(this.#source.values, height));
       if (found === undefined) return undefined;
       const { bytes, read } = found;
@@ -117,7 +117,7 @@ export abstract class RecordReader implements StoredReads {
   }
 
   collection(id: Identifier): Promise<StoredCollection | undefined> {
-    return this.tell(async () => {
+    return this.reporting(async () => {
       const [pointer] = await this.#places(Prefix.collection, id, 1);
       const found = pointer && (await this.#follow(pointer));
       if (pointer === undefined || found === undefined) return undefined;
@@ -129,11 +129,11 @@ export abstract class RecordReader implements StoredReads {
   }
 
   async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return (await this.tell(() => this.#places(Prefix.collection, id, limit))).map(collectionPlace);
+    return (await this.reporting(() => this.#places(Prefix.collection, id, limit))).map(collectionPlace);
   }
 
   transaction(id: Identifier): Promise<StoredTransaction | undefined> {
-    return this.tell(async () => {
+    return this.reporting(async () => {
       const [pointer] = await this.#places(Prefix.transaction, id, 1);
       const found = pointer && (await this.#follow(pointer));
       return found && { id, place: placeOf(pointer), ...found };
@@ -141,19 +141,19 @@ export abstract class RecordReader implements StoredReads {
   }
 
   async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return (await this.tell(() => this.#places(Prefix.transaction, id, limit))).map(placeOf);
+    return (await this.reporting(() => this.#places(Prefix.transaction, id, limit))).map(placeOf);
   }
 
   async evidence(): Promise<readonly CommitteeEvidence[]> {
     return (await this.#source.evidence()).map(openEvidence);
   }
 
-  /** `coverage`: at the moment of the call. */
+  /** `coverage`: the current one. */
   accountsOf(coverage: AccountReader['coverage']): AccountReader {
     const page = (query: AccountQuery): Promise<AccountPage> => {
       const covered = coverage();
       assert(covered !== undefined, 'the account index is off');
-      return this.tell(() => this.#source.accountPage(query, covered));
+      return this.reporting(() => this.#source.accountPage(query, covered));
     };
     return { coverage, page };
   }
@@ -167,10 +167,7 @@ export abstract class RecordReader implements StoredReads {
     return this.#source.pointers(prefix, id, limit, this.coverage());
   }
 
-  /**
-   * The data that a collection or transaction pointer leads to; in a buffer of its own, which does not pin the whole
-   * body.
-   */
+  /** What a collection or transaction pointer leads to, in a separate buffer, which does not pin the whole body. */
   async #follow({ height, collectionIndex, slice }: ReadPlace) {
     const found = await this.#present(height, () => readBody(this.#source.values, height, slice));
     if (found === undefined) return undefined;

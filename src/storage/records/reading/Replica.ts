@@ -13,8 +13,8 @@ const NOTHING: ShownIndex = {
 };
 
 /**
- * The read side of a store that another thread or process writes to. It knows nothing of progress by itself: what may be
- * read is what it is told to `show`, and only once that is durable.
+ * The read side of a store that another thread or process writes to. It does not follow progress: only what its owner
+ * passes to `show` may be read. Show nothing before it is durable.
  */
 export class Replica extends RecordReader implements IndexReader {
   readonly accounts: AccountReader = this.accountsOf(() => this.#shown.accounts);
