@@ -117,7 +117,7 @@ export class GrpcApiServer extends ListeningServer {
     await sleep(this.#clock, 0);
   }
 
-  /** Ends a stream from our side. One whose caller takes not even that is cut with its connection. */
+  /** Ends a stream from our side. If the caller does not take even that, its connection is cut. */
   endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: StatusObject): void {
     if (call.cancelled) return;
     this.accepted.ended(call.metadata);
