@@ -25,7 +25,7 @@ export function NoAnswer({
   );
   if (kind !== 'token') {
     const lacks = kind === 'refused' ? 'given its status' : 'answered';
-    const then = `The page asks again, and goes on by itself once there is an answer. ${last}`;
+    const then = `The page asks again, and continues once there is an answer. ${last}`;
     return notice('bad', `The daemon has not ${lacks} since ${timeOf(since)}.`, then);
   }
   const onSubmit = (event: Event): void => {
