@@ -47,7 +47,7 @@ export function refusalOf(status: number, body: unknown) {
 const translated = (error: unknown): unknown =>
   error instanceof ApiError ? refusalOf(error.code, error).error : error;
 
-/** Refuses malformed words before anyone is asked. Expected errors: OperatorError `usage`. */
+/** Refuses malformed arguments before any request. Expected errors: OperatorError `usage`. */
 export function checked<T>(parse: () => T): T {
   try {
     return parse();
