@@ -25,7 +25,7 @@ import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
 const MAX_STREAMS_PER_CONNECTION = 100;
 /** For a connection without a call; clients reconnect by themselves. */
 const MAX_CONNECTION_IDLE_MS = 300_000;
-/** How often a caller is pinged: sooner than balancers, which wait for 60 s, drop a quiet connection. And how long it has to respond. */
+/** Interval of the pings to a caller, and its time to respond: balancers drop a connection that is quiet for 60 s. */
 const KEEPALIVE_MS = 30_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 

@@ -51,8 +51,8 @@ export interface RestNode extends ReturnType<typeof nodeConnections> {
 }
 
 /**
- * How to connect to the node at this base address, to which the path of a request is appended: at another address of its
- * name first, after requests or handshakes were not answered.
+ * How to connect to the node at this base address, to which the path of a request is appended: after unanswered requests or
+ * handshakes, another address of its name is tried first.
  */
 export function nodeConnections(to: string, clock: Clock) {
   const base = new URL(to);
@@ -321,7 +321,7 @@ function masked(value: string | string[] | undefined, sent: NodeMetadata): strin
   return value === undefined ? undefined : withoutValues(value, sent);
 }
 
-/** Passes bytes on, and fails when there are more. `secrets`: values that they must not hold, even across chunks. */
+/** Passes bytes on, and fails beyond `maxBytes`. `secrets`: values that they must not hold, even across chunks. */
 function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata = {}): Transform {
   const keptBytes = Math.max(0, longestValue(secrets) - 1);
   let bytes = 0;

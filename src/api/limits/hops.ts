@@ -6,7 +6,7 @@ export const OF_ONE_CONNECTION: readonly string[] = [
   ...['proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
 ];
 
-/** What `via` calls this program. */
+/** The name of this program in `via`. */
 export const PROGRAM = 'flow-collection-indexer';
 /** How often indexers may forward one request to each other. */
 const MAX_HOPS = 4;

@@ -140,7 +140,7 @@ export function isHealing(height: number, range: IndexedRange): boolean {
   return range.healing?.some(({ from, to }) => height >= from && height <= to) === true;
 }
 
-/** The refusal of data that is, or may be, among what is damaged. */
+/** The refusal of stored data that is damaged, or of data that may be. */
 function healing(message: string): ApiError {
   return new ApiError(503, 'healing', message);
 }

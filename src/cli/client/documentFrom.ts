@@ -15,7 +15,7 @@ export async function documentFrom<T>(
 ): Promise<T> {
   const answer = await askDaemon(loaded, path);
   const body = answer && bodyOf(answer);
-  // Not JSON: not our daemon.
+  // An answer that is not JSON is not from our daemon.
   if (answer !== undefined && body !== undefined) {
     if (answer.status === 200) return body as T;
     throw refusalOf(answer.status, body).error;

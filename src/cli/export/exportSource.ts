@@ -14,7 +14,7 @@ import { askDaemon, bodyOf, daemonStatus, noDaemon, unserved } from '../client/a
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS, type ExportProgress } from './exportProgress.js';
 
-/** Name and version of what makes the files, from whichever source. */
+/** Name and version of the program that writes the files, the same for every source. */
 export const madeBy = `${PROGRAM} ${programVersion}`;
 
 /** Pause before another try, for a height that is not indexed yet or a daemon that does not answer. */

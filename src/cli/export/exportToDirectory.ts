@@ -21,7 +21,7 @@ import { blockRow, type BlockRow } from './TransactionRow.js';
 /** Version of the manifest and of what the files hold: raised when an older reader would misread them. */
 const FORMAT = 1;
 
-/** What an export was asked for. Only an export that asks for the same can continue it. */
+/** The options that shape an export. Only an export with the same ones can continue it. */
 interface ExportShape extends AskedShape {
   readonly chain_id: string;
   readonly from: number;

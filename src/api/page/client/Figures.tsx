@@ -84,7 +84,7 @@ function proven({ proof: { anchor, mode, provenHeight, reason } }: Status): [str
   return [height, `rests on ${by} ${count(anchor.height)}, ${anchor.id.slice(0, 16)}…`];
 }
 
-/** What the lowest height waits for that is late, and why. */
+/** What the lowest height waits for, if it is late, and why. */
 function waiting({ oldestMissing, reasons, waitingFor }: Status): VNode | null {
   const late = oldestMissing ?? waitingFor;
   if (late === null || late.ageSeconds < LATE_SECONDS) return null;

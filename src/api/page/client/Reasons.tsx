@@ -68,7 +68,7 @@ export function Reasons({ status, codes }: { readonly status: Status; readonly c
     reasons.some(isTrouble) ? 'bad' : 'busy',
     'Why it is not ready',
     troublesFirst.map(({ code, message, sinceSeconds }) => {
-      // In bold what holds it up, then, after the first colon, the details.
+      // In bold the cause, then, after the first colon, the details.
       const [what = '', ...why] = sentence(message).split(': ');
       return (
         <li key={code}>

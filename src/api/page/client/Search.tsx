@@ -106,7 +106,7 @@ export function Search(): VNode {
   );
 }
 
-/** Why it is here or not, all that is known about it, and where its document is. */
+/** Why it is indexed or not, all that is known about it, and a link to its document. */
 function Finding({ result }: { readonly result: Result }): VNode {
   if ('failure' in result) return <p class="bad">{result.failure}</p>;
   const { height, key, kind, stage, summary } = result;

@@ -53,7 +53,7 @@ async function readJson<T>(path: string): Promise<T> {
   throw new RefusedError((body as ApiErrorBody).message, answer);
 }
 
-/** Why the daemon could not be asked, in one sentence. */
+/** Why a request to the daemon failed, in one sentence. */
 export function messageOf(error: unknown): string {
   if (error instanceof RefusedError) return `It answers, but refuses: ${error.message}.`;
   if (error instanceof DOMException && error.name === 'TimeoutError')
