@@ -282,7 +282,7 @@ export interface components {
       firstIndexed?: number | null;
       latestIndexed?: number | null;
       head?: number | null;
-      /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
+      /** @description Every range of heights that can be read, ascending; in a refusal, if there are very many, those around the requested height. */
       coverage?: { from: number; to: number }[];
     };
     ProposalKey: { address: string; key_index: string; sequence_number: string };
@@ -356,7 +356,7 @@ export interface components {
       firstIndexed: number | null;
       latestIndexed: number | null;
       head: number | null;
-      /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
+      /** @description Every range of heights that can be read, ascending; in a refusal, if there are very many, those around the requested height. */
       coverage: { from: number; to: number }[];
       /** @description Stored heights that were damaged: they cannot be read until they are fetched again. */
       healing: { from: number; to: number }[];
@@ -527,10 +527,10 @@ export interface components {
         leader: {
           worker: string;
           host: string;
-          /** @description Since it was last heard of. */
+          /** @description Since its last heartbeat. */
           ageSeconds: number;
         } | null;
-        /** @description Processes that were heard of in the last seconds, this one included. */
+        /** @description Processes with a heartbeat in the last seconds, this one included. */
         alive: number;
       } | null;
       accountIndex: {
@@ -575,7 +575,7 @@ export interface components {
           height: number;
           view: number;
           signers: number;
-          /** @description Of those who signed. */
+          /** @description Of the signers. */
           weight: number;
           /** @description The weight that is needed. */
           threshold: number;
@@ -736,7 +736,7 @@ export interface components {
       collection?: string[];
       /** @description For a transaction: its id, one of those of the collection. */
       transaction?: string;
-      /** @description Where it ends by a certificate: from the anchor, the first, to who signed it. */
+      /** @description Where it ends by a certificate: from the anchor, the first, to its signers. */
       way?: {
         headers: string[];
         roots: string;
@@ -798,7 +798,7 @@ export interface components {
       firstIndexed: number | null;
       latestIndexed: number | null;
       head: number | null;
-      /** @description Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height. */
+      /** @description Every range of heights that can be read, ascending; in a refusal, if there are very many, those around the requested height. */
       coverage: { from: number; to: number }[];
       sealed: number | null;
       /** @description While the height is in progress. */

@@ -2,7 +2,7 @@ import { fieldsOf } from '../runtime/index.js';
 
 export const COMPONENTS = '#/components/schemas/';
 
-/** What a JSON Schema says (the dialect of OpenAPI 3.1). */
+/** The keywords of a JSON Schema (the dialect of OpenAPI 3.1). */
 export interface Keywords {
   /** What `$ref` refers to: becomes a component of the document. */
   readonly target?: Keywords;
@@ -33,7 +33,7 @@ export class Schema<T = unknown> {
     this.keywords = keywords;
   }
 
-  /** Gives it a name of its own in the document. */
+  /** Names it as a component of the document. */
   named(name: string): Schema<T> {
     return new Schema({ $ref: `${COMPONENTS}${name}`, target: this.keywords });
   }
@@ -47,7 +47,7 @@ export class Schema<T = unknown> {
   }
 }
 
-/** The first field that a value lacks, as one of another version of the program may. `undefined`: it has all. */
+/** The first field that a value lacks, such as one from another version of the program; `undefined` if it has all. */
 export function missingIn(
   value: unknown,
   { items, properties = {}, required = [], target }: Keywords,

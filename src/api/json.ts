@@ -81,7 +81,7 @@ export function transactionBody(
 }
 
 export function restTransaction(id: Identifier, encoded: Uint8Array): T.Described<typeof transactionSchema> {
-  // Not by spreading the body: V8 takes as long for that as for making it.
+  // Not spread: V8 takes as long to spread the body as to make it.
   return Object.assign(transactionBody(id, encoded), {
     _expandable: { result: `/v1/transaction_results/${id}` },
     _links: { _self: transactionLink(id) },

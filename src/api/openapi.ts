@@ -156,7 +156,7 @@ function success({ kind, mediaType = JSON_MEDIA_TYPE, response, summary }: Route
   };
 }
 
-/** One response per HTTP status, with its reasons, and one for what refuses before there is a route, or where it is forwarded to. */
+/** One response per HTTP status, with its reasons, and a default for refusals before routing and by nodes. */
 function refusalsFor(reasons: readonly ApiErrorReason[]): Record<string, Response> {
   const withBody = (description: string, schema: T.Keywords): Response => ({
     description,

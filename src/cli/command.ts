@@ -7,8 +7,8 @@ export interface Terminal {
   out(text: string): void;
   err(text: string): void;
   /**
-   * Writes to standard output. Resolves once this, and all before it, is written; false: the reader has gone. Expected
-   * errors: OperatorError (`storage`); AbortError when a signal has ended the command and nobody reads.
+   * Writes to standard output. Resolves once this, and all before it, is written; false: the reader has gone. Expected errors:
+   * OperatorError (`storage`); AbortError when a signal has ended the command and the reader is stalled.
    */
   write(bytes: Uint8Array): Promise<boolean>;
   /** Standard output and standard error, for a process that must not wait for their readers. */

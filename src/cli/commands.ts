@@ -2,7 +2,7 @@ import { daemonSettings, devnetSettings, type Settings } from '../config/index.j
 import type { Command, Run } from './command.js';
 import * as flags from './arguments/flags.js';
 
-/** Fills in what a command does not have. Its own flags are those that its code takes. */
+/** Adds defaults to a command. The type ties its own flags to those that its code takes. */
 function command<Own extends Settings>(
   name: string,
   about: Pick<Command, 'summary'> &

@@ -19,7 +19,7 @@ export async function runCommandLine(args: readonly string[], terminal: Terminal
   ]);
   const parsed = parse(commands, args, terminal);
   if (typeof parsed === 'string') return parsed;
-  // It reads its configuration once it is loaded: a reload that is wanted before that is none, and no reason to end.
+  // A SIGHUP before `start` is loaded must not end it, and needs no reload: the configuration is read afterwards.
   if (parsed.command.name === 'start') terminal.onReload(() => undefined);
   const run = await parsed.command.load();
   return run(parsed.invocation as Invocation<never>, terminal);

@@ -1,4 +1,4 @@
-/** What the process may lack, as Node.js and its packages say it in a code or in words, and what to do about it. */
+/** What the process may lack, how Node.js and packages report it (a code or a message), and what to do about it. */
 export const lacks: readonly { readonly said: RegExp; readonly lack: string; readonly advice: string }[] = [
   {
     said: /^Code generation from strings disallowed/,
@@ -13,18 +13,18 @@ export const lacks: readonly { readonly said: RegExp; readonly lack: string; rea
   },
   {
     said: /^Cannot assign to read only property .* \[native code\]/,
-    lack: 'Node.js forbids changes of its own objects, which packages make',
+    lack: 'Node.js forbids changes to its built-in objects, which packages make',
     advice: 'start it without --frozen-intrinsics, and look for that in NODE_OPTIONS too',
   },
   {
     said: /^ERR_DLOPEN_|^No native build was found|^(?:ERR_)?MODULE_NOT_FOUND/,
     lack: 'A package or its native part is missing, or is for another system or another Node.js',
     advice:
-      'install the program anew (npm ci, or npm install) where it runs, and start it without --no-addons and --permission',
+      'reinstall the program (npm ci, or npm install) where it runs, and start it without --no-addons and --permission',
   },
   {
     said: /\bE[MN]FILE\b|Too many open files/i,
-    lack: 'No more files may be open',
-    advice: 'raise their limit (ulimit -n, or LimitNOFILE of the systemd unit); "start" says how far',
+    lack: 'The limit of open files is reached',
+    advice: 'raise it (ulimit -n, or LimitNOFILE of the systemd unit); "start" says how far',
   },
 ];

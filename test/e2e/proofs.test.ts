@@ -159,7 +159,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     const another = await verified(node.chain.block(41).id);
     expect(another.code).toBe(65);
     expect(another.stdout).toContain(`damage at height 40 (foreign): block of height 40: its id is`);
-    expect(another.stdout).toContain('1 problem; index anew into another --data-dir');
+    expect(another.stdout).toContain('1 problem; index again into another --data-dir');
 
     const file = join(dataDir, 'proof.json');
     writeFileSync(file, stdout);

@@ -122,7 +122,7 @@ export async function accountPage(
   };
 }
 
-/** The names of the roles in a sum. */
+/** The names of the roles in a sum of their bits. */
 export function roleNamesOf(roles: number): readonly AccountRole[] {
   return accountRoleNames.filter((name) => (roles & accountRoles[name]) !== 0);
 }

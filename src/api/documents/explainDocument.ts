@@ -1,7 +1,7 @@
 import { parseIdentifier, type Identifier } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
 import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
-import { ApiError, heightsTold, isHealing } from '../view/ApiError.js';
+import { ApiError, heightsInWords, isHealing } from '../view/ApiError.js';
 import type {
   ExplainDocument,
   ExplainStage,
@@ -13,7 +13,7 @@ import type {
 import { parseHeight } from '../view/queryParameters.js';
 import { awaitsProof, coverageOf, lastReadable, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 
-/** Height and block of the lowest place of something, as far as known. */
+/** Height and block of the lowest place, as far as known. */
 type Place = Pick<ExplainDocument, 'kind' | 'height' | 'blockId'>;
 type Asked = Pick<ExplainDocument, 'key' | 'kind' | 'height'>;
 
@@ -55,7 +55,7 @@ export async function explainDocument(
   };
 }
 
-/** The stage of what was asked for, and one or two sentences about it. */
+/** The stage of the requested item, and one or two sentences about it. */
 function standingOf(
   asked: Asked,
   at: HeightWork | undefined,
@@ -241,7 +241,7 @@ function fetchingWords({ kind, key, height }: Asked, what: string, { work, holdi
 }
 
 function unknown(range: IndexedRange): string {
-  const heights = heightsTold(range);
+  const heights = heightsInWords(range);
   const where =
     heights === ''
       ? 'Nothing is indexed yet, and nothing in progress'

@@ -29,17 +29,17 @@ export interface WorkMoment {
   readonly history?: PlannedHeight | undefined;
 }
 
-/** A height that is to be filled in. */
+/** A height that a plan fills in. */
 export interface PlannedHeight {
   readonly plan: number;
   readonly isPaused: boolean;
   /** The open range that includes it; `null` while there is none. */
   readonly range: BackfillRangeStatus | null;
-  /** In words, that no node serves it and why; absent where one may. */
+  /** Why no node serves it, in words; absent if one may. */
   readonly unserved?: string | undefined;
 }
 
-/** One height, once indexing has begun. */
+/** The work on one height, once indexing has started. */
 export interface HeightWork {
   /** `durable`: on disk. `queued`: in the window, not handed out. `outside`: above the window. */
   readonly stage: 'durable' | 'committing' | 'collecting' | 'queued' | 'outside';

@@ -10,7 +10,7 @@ import type { LookupKind } from './lookupDocument.js';
 import { rangeWith, type IndexedRange } from '../view/indexedRange.js';
 
 const VERSION = 1;
-/** Of a document; docs/proofs.md. */
+/** Per document (docs/proofs.md). */
 const MAX_PROOF_HEADERS = 1_000;
 const MAX_STEPS = 104;
 const ROOTS_BYTES = 5 * IDENTIFIER_BYTES;
@@ -42,16 +42,16 @@ export const proofSchema = T.object(
         epochState: T.hexDigits,
         events: T.arrayOf(T.hexDigits),
       }),
-    ).note('Where it ends by a certificate: from the anchor, the first, to who signed it.'),
+    ).note('Where it ends by a certificate: from the anchor, the first, to its signers.'),
   },
 ).named('ProofDocument');
 export type ProofDocument = T.Described<typeof proofSchema>;
 
 /**
- * All that another program needs to prove a block (by id or height), a collection or a transaction (by id; at its lowest
- * place) from the id of the block at height `to`; where it is empty, from that of the anchor by a certificate, or if that
- * cannot be, from that of its own block. `now`: as for `IndexView`. Expected errors: ApiError (400
- * malformed key or `to`, 404 not indexed, 409 no proof is stored), StorageError.
+ * All that another program needs to prove a block (by id or height), a collection or a transaction (by id; at its lowest place)
+ * from the id of the block at height `to`; if `to` is empty, from that of the anchor by a certificate, or without one, from that
+ * of its own block. `now`: as for `IndexView`. Expected errors: ApiError (400 malformed key or `to`, 404 not indexed, 409 no
+ * proof is stored), StorageError.
  */
 export async function proofDocument(
   reader: ReadableIndex,
@@ -77,7 +77,7 @@ export async function proofDocument(
     const message = `block ${height} was taken on the word of the nodes: it has no proof`;
     throw new ApiError(409, 'unproven', message);
   };
-  // The last one first: it is the one that may not be there.
+  // The last block first: it may not be indexed yet.
   const last = await needed(to);
   const first = to === from ? last : await needed(from);
   const end = asked.to === '' ? await certifiedEnd(from, reader, view, linkAt) : undefined;
@@ -114,14 +114,14 @@ function collectionProof({ place, encoded }: StoredCollection) {
 type LinkAt = (height: number) => Promise<BlockPreimages | undefined>;
 
 /**
- * How a document for the block at `from` ends by a certificate: its headers, and the way from the anchor to who signed it.
- * `undefined` where the anchor is not below the block, or the store does not hold what shows the block final. Expected
- * errors: ApiError, StorageError, WireError.
+ * How a document for the block at `from` ends by a certificate: its headers, and the way from the anchor to its signers.
+ * `undefined` where the anchor is not below the block, or the store does not hold what shows the block final. Expected errors:
+ * ApiError, StorageError, WireError.
  */
 async function certifiedEnd(from: number, reader: ReadableIndex, view: IndexView, linkAt: LinkAt) {
   const covered = rangeWith(from, view.range);
   if (covered === undefined) return undefined;
-  // Nothing is signed across sporks.
+  // No certificate spans two sporks.
   const roots = (reader.meta()?.sporks ?? []).map(({ rootHeight }) => rootHeight);
   const lowest = Math.max(covered.from, ...roots.filter((root) => root <= from));
   const proven = view.range.proven;
@@ -131,7 +131,7 @@ async function certifiedEnd(from: number, reader: ReadableIndex, view: IndexView
     proven === undefined ? covered.to : proven.to + 2,
   );
 
-  /** Blocks of which the last three prove the first final, once who signs in the view is known. */
+  /** Blocks of which the last three prove the first final, once the signers of the view are known. */
   const finalFrom = async (height: number) => {
     const links: BlockPreimages[] = [];
     for (let next = height; next <= Math.min(highest, height + MAX_PROOF_HEADERS - 1); next++) {

@@ -22,14 +22,14 @@ const EVENTS_PER_BURST = 64;
 /** Interval of the check for late followers. */
 const LOOK_EVERY_MS = 5_000;
 
-/** A follower, beside what its own loop knows of it. */
+/** A follower as the feed sees it. */
 interface Follower {
   /** Ends its wait for something to send. */
   wake: () => void;
   readonly end: (reason?: unknown) => void;
 }
 
-/** Reads the next event, up to height `last`, and which blocks it has: the first is the next one. */
+/** Reads the next event, up to height `last`, and returns its blocks too: the first is the next one. */
 type ReadNext<E> = (
   at: Cursor,
   last: number,
@@ -45,12 +45,12 @@ interface ChangeFeedDependencies {
 export type ChangeFeed = ReturnType<typeof changeFeed>;
 
 /**
- * The indexed chain as a feed: each follower gets each height once, in order, from its starting point, as soon as the
- * height can be read here. `notify` reports that the watermark or the sealed head moved; nothing is polled. A follower whose
- * last block is no longer indexed is told at once: its stream ends with `rewound`.
+ * The indexed chain as a feed: each follower gets each height once, in order, from its starting point, as soon as the height can
+ * be read here. `notify` reports that the watermark or the sealed head moved; nothing is polled. As soon as the last block of a
+ * follower is no longer indexed, its stream ends with `rewound`.
  *
- * A follower's next height is read only when its last event was taken, so nothing piles up for a slow one; one that takes
- * nothing for SEND_LIMIT_MS is cut. Events are read one at a time, so followers that catch up cannot crowd out requests.
+ * A follower's next height is read only when its last event was taken, so nothing piles up for a slow one; one that takes nothing
+ * for SEND_LIMIT_MS is cut. Events are read one at a time, so followers that catch up cannot crowd out requests.
  */
 export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDependencies) {
   const recent = recentHeights({ max: RECENT_BLOCKS, sizeOf: () => 1 }, reader, (height) =>
@@ -58,9 +58,9 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
   );
   const bodies = recentBodies(reader);
   const followers = new Set<Follower>();
-  /** Of the reader, at the last `notify`. */
+  /** The reader's rewinds at the last `notify`. */
   let rewinds = reader.rewinds();
-  /** Of all followers. */
+  /** One read at a time, across all followers. */
   const inTurn = places(1);
   let turns = 0;
   let isClosed = false;
@@ -72,14 +72,14 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
 
   const rangeOf = (until: Following['until']): IndexedRange =>
     until === 'proven' ? provenOnly(status.range()) : status.range();
-  /** Asks the store itself. Expected errors: ApiError (rewound), `StorageError`. */
+  /** Compares with the store. Expected errors: ApiError (rewound), `StorageError`. */
   const assertIndexed = async ({ height, id }: GivenBlock): Promise<void> => {
     const stored = await reader.blockByHeight(height);
     if (stored?.block.id !== id) throw rewound(height);
   };
   /**
-   * The blocks of one chain, also where another process has rewound the store and this one has not heard of it yet. The
-   * root block of a spork need not link to the block below. Expected errors: ApiError (rewound), `StorageError`.
+   * The blocks are of one chain, even if another process rewound the store and this one has not noticed yet. The root block of a
+   * spork need not link to the block below. Expected errors: ApiError (rewound), `StorageError`.
    */
   const assertContinued = async (
     last: GivenBlock | undefined,
@@ -113,7 +113,7 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
       sink.end(reason);
     };
     const follower: Follower = { end, wake: () => undefined };
-    /** Checks that found its event untaken: while the process stands still, there are none, and nobody can take anything. */
+    /** Checks that found its event untaken, counted rather than timed: a suspended process cannot send either. */
     let untaken: number | undefined;
     const timer = every(clock, LOOK_EVERY_MS, () => {
       if (untaken === undefined) return;
@@ -125,7 +125,7 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
     });
     const isHere = (): boolean => followers.has(follower);
     let at = from;
-    /** When the store was rewound since, the last block is to be compared with what is indexed now. */
+    /** Rewinds taken into account: after a further one, the last block is compared with what is indexed. */
     let known = rewinds;
     let taken = Promise.resolve();
     const isReadable = (): boolean => {
@@ -136,7 +136,7 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
       return isReached && (!waits || rangeWith(at.next, range) !== undefined);
     };
     const hasNext = (): boolean => known !== rewinds || at.rewind !== undefined || isReadable();
-    /** False: nothing was sent, because it has left, or the store was rewound. */
+    /** False: nothing was sent, because the follower has left or the store was rewound. */
     const sendNext = async (): Promise<boolean> => {
       turns += 1;
       if (turns % EVENTS_PER_BURST === 0) await sleep(clock, 0);
@@ -154,14 +154,14 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
       await assertContinued(at.last, blocks);
       if (known !== rewinds || !isHere()) return false;
       const newest = blocks.at(-1);
-      // Without its bytes.
+      // Not the block itself, which would keep its bytes in memory.
       const last = newest === undefined ? at.last : { height: newest.height, id: newest.id };
       at = { next: at.next + blocks.length, last };
       untaken = 0;
       taken = new Promise((resolve) => sink.send(event, resolve));
       return true;
     };
-    /** Sends to it, until it has all that it wants, or leaves. */
+    /** Sends events until the follower has the last one that it wants, or leaves. */
     const lead = async (): Promise<void> => {
       // Nothing is sent before `follow` has returned.
       await Promise.resolve();

@@ -34,7 +34,7 @@ export interface RewindEvent {
 
 export type FeedEvent = HeightEvent | RewindEvent;
 
-/** A block as a follower has it. */
+/** A block that a follower has. */
 export interface GivenBlock {
   readonly height: number;
   readonly id: Identifier;
@@ -71,7 +71,7 @@ export interface FeedSink<E = FeedEvent> {
   readonly end: (reason?: unknown) => void;
 }
 
-/** The callback of a write that reports that it was taken. A failed one ends the stream: nobody waits for the next event. */
+/** The callback of a write, which calls `taken` if it succeeded. A failed write ends the stream, so no next event is due. */
 export function whenTaken(taken: () => void): (error: unknown) => void {
   return (error) => {
     if (error === null || error === undefined) taken();
@@ -107,7 +107,7 @@ export type StartPoint =
 export async function cursorAt(point: StartPoint, view: IndexView, { waits = false } = {}): Promise<Cursor> {
   const { awaitsProof: unread = [], firstIndexed: first, latestIndexed: latest, head } = view.range;
   if (first === null || latest === null) throw nothingIndexed(view.range);
-  // While nothing is known to be proven, as right after a start: behind all that may be soon.
+  // While nothing is known to be proven, as right after a start: after all heights that may be soon.
   if (point === 'next') return { next: ((latest < first ? unread.at(-1)?.to : undefined) ?? latest) + 1 };
   if (point === 'sealed') return { next: view.head('sealed') };
   if ('blockId' in point) return { next: (await view.block(point.blockId)).block.height };

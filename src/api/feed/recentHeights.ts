@@ -3,16 +3,15 @@ import type { IndexReader, WholeBlock } from '../../storage/index.js';
 import { rewound } from '../view/ApiError.js';
 
 /**
- * Reads indexed heights through a cache of the latest ones, which all followers of the tip want. What was read before a
- * rewind is forgotten, and what is being read then is not kept. `max`: of all sizes together. `read`: `undefined` if the height
- * is not indexed.
+ * Reads indexed heights through a cache of the latest ones, which all followers of the tip want. A rewind empties it, and reads
+ * in progress are not kept. `max`: the sum of all sizes. `read`: `undefined` if the height is not indexed.
  */
 export function recentHeights<T>(
   { max, sizeOf }: { readonly max: number; readonly sizeOf: (value: T) => number },
   reader: Pick<IndexReader, 'rewinds'>,
   read: (height: number) => Promise<T | undefined>,
 ) {
-  /** By height, those asked for longest ago first. A read in progress, which all who want the height share, has no size yet. */
+  /** By height, in the order in which reads began. All callers share a read in progress, which has no size yet. */
   const recent = new Map<number, { readonly value: Promise<T>; size: number }>();
   let size = 0;
   let rewinds = 0;
@@ -23,7 +22,7 @@ export function recentHeights<T>(
   };
   const readIndexed = async (height: number): Promise<T> => {
     const value = await read(height);
-    // It was indexed when it was asked for.
+    // It was indexed when it was requested.
     if (value === undefined) throw rewound(height);
     return value;
   };
@@ -40,7 +39,7 @@ export function recentHeights<T>(
         if (its.size > 0) forget(oldest);
       }
     };
-    // Whoever wants it reports an error.
+    // The callers handle an error.
     entry.value.then(keep, () => isWanted() && forget(height));
     return entry.value;
   };
@@ -57,9 +56,9 @@ export function recentHeights<T>(
   return {
     forget,
     get,
-    /** Reads ahead what will be asked for. */
+    /** Reads heights ahead. */
     prepare: (from: number, to: number): void => {
-      // Whoever asks for it reports an error.
+      // The later caller handles an error.
       for (let height = from; height <= to; height += 1) get(height).catch(() => undefined);
     },
   };
@@ -80,8 +79,8 @@ const TIP_HEIGHTS = 64;
 const BLOCK_BYTES = { weight: 1 / 16, initial: 64 * 1024, min: 1024, max: EVENT_BYTES };
 
 /**
- * Reads blocks of consecutive indexed heights with their bodies, several at once, through a cache: from the first of them on as
- * many as one event takes, at least one. Expected errors: `StorageError`; ApiError (rewound).
+ * Reads blocks of consecutive indexed heights with their bodies, several at once, through a cache: from the first on, as many as
+ * fit into one event, at least one. Expected errors: `StorageError`; ApiError (rewound).
  */
 export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>) {
   const blockBytes = new RunningAverage(BLOCK_BYTES);

@@ -25,7 +25,7 @@ import { INDEX_SERVICES, servedCalls } from './servedCalls.js';
 const MAX_STREAMS_PER_CONNECTION = 100;
 /** For a connection without a call; clients reconnect by themselves. */
 const MAX_CONNECTION_IDLE_MS = 300_000;
-/** How often a caller is pinged: sooner than balancers, which wait for 60 s, drop a quiet connection. And how long it has to respond. */
+/** Interval of the pings to a caller, and its time to respond: balancers drop a connection that is quiet for 60 s. */
 const KEEPALIVE_MS = 30_000;
 const KEEPALIVE_TIMEOUT_MS = 20_000;
 
@@ -117,7 +117,7 @@ export class GrpcApiServer extends ListeningServer {
     await sleep(this.#clock, 0);
   }
 
-  /** Ends a stream from our side. One whose caller takes not even that is cut with its connection. */
+  /** Ends a stream from our side. If the caller does not take even that, its connection is cut. */
   endStream(call: DuplexCall | ServerWritableStream<Buffer, Buffer>, end: StatusObject): void {
     if (call.cancelled) return;
     this.accepted.ended(call.metadata);

@@ -72,7 +72,7 @@ export function admission(calls: ServedCalls, server: GrpcApiServer): ServerInte
         });
       },
       sendStatus: (given, next) => {
-        // A node may send any number.
+        // A node may send any number as a status.
         over(given.code in status ? status[given.code] : status[status.UNKNOWN]);
         next(given);
       },

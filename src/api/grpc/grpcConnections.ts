@@ -13,7 +13,7 @@ const END_LIMIT_MS = 10_000;
 const SILENT_MS = 5_000;
 /** Interval of the check. */
 const CHECK_EVERY_MS = 1_000;
-/** Every so many checks, traffic counts from there. */
+/** After this many checks, the count of traffic restarts. */
 const CHECKS_PER_LOOK = 10;
 /**
  * What a connection may send between two looks without a call: some 4,000 pings, where a well-behaved client sends one.
@@ -32,11 +32,11 @@ interface OpenCall {
   refuse: ((error: ApiError) => void) | undefined;
   /** How much larger its request may be than that of other calls. */
   readonly extraBytes: number;
-  /** Checks until it is refused, or its connection cut: there are none while the process stands still. */
+  /** Checks left until it is refused, or its connection cut; a suspended process makes none. */
   checksLeft: number;
 }
 
-/** What becomes of a call that we end. */
+/** The state of a call that we have ended. */
 const ENDED = { refuse: undefined, checksLeft: END_LIMIT_MS / CHECK_EVERY_MS } as const;
 
 interface GrpcConnection extends Connection<OpenCall> {

@@ -68,7 +68,7 @@ export function grpcForwarding(
   const calls = new Set<ForwardedCall>();
   let isClosed = false;
 
-  /** Sends a call on its way. `own`: the index's refusal, which the caller gets unless a node succeeds. */
+  /** Forwards a call. `own`: the index's refusal, which the caller gets unless a node succeeds. */
   const pass = async (
     { call: caller, signal, send, end }: ForwardedCall,
     message: Buffer,
@@ -188,7 +188,7 @@ export function grpcForwarding(
   });
 
   return {
-    /** True when a node may be asked for what the index refused with this error. */
+    /** True if a call that the index refused with this error may be forwarded. */
     takes: (call: ForwardedCall['call'], error: unknown): error is ApiError =>
       server.guard.mayForward(call.metadata) && call.getPath().startsWith(OF_FLOW) && isElsewhere(error),
 

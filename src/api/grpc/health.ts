@@ -18,7 +18,7 @@ export function healthService(
   daemon: { readiness(): { readonly ready: boolean } },
 ) {
   const known: ReadonlySet<string> = new Set(['', ...services]);
-  /** Each with what tells it of a change, and what ends it. */
+  /** `look` sends the state if it has changed; `end` ends the stream. */
   const watchers = new Set<{ readonly look: () => void; readonly end: (reason: unknown) => void }>();
   let isClosed = false;
   const stateOf = (service: string): number => {

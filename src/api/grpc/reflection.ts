@@ -29,9 +29,9 @@ interface DescribedFile {
 }
 
 /**
- * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and
- * messages. None of these has extensions. Their file is read at once, because an upgrade may replace it, and understood at the
- * first request. `explain`: the status for what was thrown.
+ * Describes the served interface, so that clients need no files: every service under `proto/` with its methods and messages. None
+ * of these has extensions. Their file is read at once, because an upgrade may replace it, and parsed at the first request.
+ * `explain`: the status for what was thrown.
  */
 export function reflection(
   explain: (error: unknown) => StatusObject,

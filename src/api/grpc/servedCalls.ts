@@ -15,7 +15,7 @@ import { refusalOf } from './refusals.js';
 
 const ACCESS_API = 'flow.access.AccessAPI';
 const EXECUTION_DATA_API = 'flow.executiondata.ExecutionDataAPI';
-/** Flow's services, each in a file of its own below `proto/`. */
+/** Flow's services, one file each below `proto/`. */
 const FLOW_SERVICES = [
   [ACCESS_API, 'flow/access/access.proto'],
   [EXECUTION_DATA_API, 'flow/executiondata/executiondata.proto'],
@@ -64,7 +64,7 @@ export function servedCalls(
     }),
   ];
   return new Map([
-    // Those that are served take their places.
+    // The served calls replace these.
     ...unserved(options.accessNodes, server.forwarding),
     ...ofService(ACCESS_API, calls.access, streams.access),
     ...ofService(INDEX_API, calls.index, streams.index),
@@ -74,7 +74,7 @@ export function servedCalls(
   ]);
 }
 
-/** One response. A node serves what the index refuses, where it may be asked. */
+/** A call with one response. What the index refuses is forwarded to a node, if allowed. */
 function unary(respond: UnaryCall, cost: Cost, server: GrpcApiServer): ServedCall {
   const handler: handleUnaryCall<Buffer, Buffer> = (call, callback) => {
     void server.run(async () => {
@@ -94,14 +94,14 @@ function unary(respond: UnaryCall, cost: Cost, server: GrpcApiServer): ServedCal
   return { type: 'unary', handler, cost };
 }
 
-/** Responses one after another. Where a stream may begin only the index decides; but some streams only a node has. */
+/** A stream of responses. Only the index decides where one may begin; but some streams are served by nodes only. */
 function stream(begin: StreamCall, cost: Cost, server: GrpcApiServer): ServedCall {
   const handler: handleServerStreamingCall<Buffer, Buffer> = (call) => {
     let letGo: (() => void) | undefined;
     call.once('cancelled', () => letGo?.());
     const sink = {
       send: (message: Buffer, onTaken: () => void): void => {
-        // Nobody would be told that it was taken.
+        // The library would never report it as taken.
         if (call.cancelled) return;
         letGo = server.hold(message.length);
         const taken = whenTaken(() => {
@@ -131,7 +131,7 @@ function stream(begin: StreamCall, cost: Cost, server: GrpcApiServer): ServedCal
   return { type: 'serverStream', handler, cost };
 }
 
-/** Each of Flow's calls: forwarded, or refused with the reason and whom to ask instead. */
+/** Each of Flow's calls: forwarded, or refused with the reason and the node to ask instead. */
 function unserved([first]: readonly string[], forwarding: GrpcApiServer['forwarding']): readonly Entry[] {
   const node = `an access node${first === undefined ? '' : `, such as ${first}`}`;
   return FLOW_SERVICES.flatMap(([service, file]) =>

@@ -62,8 +62,8 @@ export interface Credentials {
 }
 
 /**
- * Whether a connection has a verified client certificate. Node.js calls one `authorized` too that resumes a session (TLS 1.3),
- * although it never had a certificate.
+ * Whether a connection has a verified client certificate. Node.js also reports `authorized` for a resumed session (TLS 1.3) that
+ * never had a certificate.
  */
 export function isKnownClient(socket: Socket): boolean {
   return socket instanceof TLSSocket && socket.authorized && socket.getPeerX509Certificate() !== undefined;
@@ -105,8 +105,8 @@ export class TokenGuard {
   }
 
   /**
-   * Why a request is refused; `undefined` if it may pass. `take` gives its credentials and removes them, so that our tokens are
-   * never forwarded to a node; it is called only where something is guarded.
+   * Why a request is refused; `undefined` if it may pass. `take` returns its credentials and removes them, so that our tokens are
+   * never forwarded to a node; it is called only if something is guarded.
    */
   check(request: WeakKey, cost: Cost, take: () => Credentials): ApiError | undefined {
     if (!this.#isOn) return undefined;

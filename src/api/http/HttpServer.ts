@@ -209,7 +209,7 @@ export class HttpServer extends ListeningServer {
     return this.#served.forwarding?.takes(method, url) === true;
   }
 
-  /** Has a node serve a request, which the index has refused with `own`, or does not serve. */
+  /** Forwards a request that the index refused with `own` or does not serve. */
   async #forward(request: FastifyRequest, reply: FastifyReply, own?: ApiError): Promise<void> {
     try {
       await this.#served.forwarding?.pass({
@@ -253,7 +253,7 @@ export class HttpServer extends ListeningServer {
   }
 
   async #serve(route: HttpRoute, request: FastifyRequest, reply: FastifyReply): Promise<unknown> {
-    // The caller hung up while it waited, or has ended its side, which looks the same.
+    // The caller hung up or half-closed while it waited: both look the same.
     if (request.raw.socket.readableEnded) request.raw.socket.destroy();
     if (request.raw.socket.destroyed) return undefined;
     const response = await route.handle({
@@ -313,7 +313,7 @@ export class HttpServer extends ListeningServer {
     const route = config.served?.path ?? url ?? (this.#isForwardable(request) ? 'forwarded' : 'other');
     const end = this.countRequest(route, { isLasting: request.ws || config.served?.kind === 'stream' });
     raw.once('close', () => {
-      // A handshake is answered past this response, and what is wrong with one is said with 400.
+      // A handshake is answered outside this response; a faulty one gets 400.
       const handshake = request.ws && (this.#webSockets.has(request) ? '101' : '400');
       end(raw.headersSent ? String(raw.statusCode) : handshake || 'cancelled');
     });

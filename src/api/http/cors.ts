@@ -10,7 +10,7 @@ const EXPOSED_HEADERS = ['etag', 'retry-after', 'via'];
 
 /**
  * Lets pages of other origins read responses. Call before anything that may refuse a request is added. `origins` is called at
- * each request: with `*` among them every origin may, without any none.
+ * each request: `*` among them allows every origin; an empty list allows none.
  */
 export function allowOrigins(
   app: FastifyInstance,

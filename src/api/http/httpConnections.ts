@@ -25,7 +25,7 @@ export function httpConnections(options: ConnectionsOptions, dependencies: Conne
     bytesOf: ({ bytesWritten, writableLength }) =>
       writableLength === 0 ? undefined : bytesWritten - writableLength,
     recordOf: (connection) => {
-      // Node.js tells only the one whose turn it is.
+      // Node.js notifies only the response whose turn it is.
       connection.tcp.once('close', () => {
         for (const response of connection.underWay) if (response.socket === null) response.emit('close');
       });
@@ -34,8 +34,8 @@ export function httpConnections(options: ConnectionsOptions, dependencies: Conne
     look: (_connection, unmovedMs) => (unmovedMs >= UNREAD_LIMIT_MS ? 'unread' : undefined),
   });
   let lasting = 0;
-  // A caller who ends its side after the request (`nc -N`) gets the answer, with which the connection ends. Before a handshake is
-  // over, none is to come: it ends with the caller's side, as that of a balancer which only looks whether the port is open.
+  // A caller that half-closes after its request (`nc -N`) still gets the answer, which ends the connection. Until the handshake
+  // is over, half-closing ends it at once: so do balancers that only check whether the port is open.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.on('secureConnection', (socket: Socket) => (socket.allowHalfOpen = true));
   const responsesOn = (socket: Socket): readonly ServerResponse[] => [...(all.of(socket)?.underWay ?? [])];
@@ -43,9 +43,9 @@ export function httpConnections(options: ConnectionsOptions, dependencies: Conne
     const connection = all.of(socket);
     if (connection !== undefined) response.once('close', all.begun(connection, response));
   };
-  // Before anybody asks for its refusal.
+  // Before any other listener asks for its refusal.
   server.prependListener('request', begun);
-  // Answers like Node.js, and knows of the response.
+  // Answers like Node.js, but tracks the response.
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
     begun(request, response);
     response.writeHead(417).end();
@@ -54,7 +54,7 @@ export function httpConnections(options: ConnectionsOptions, dependencies: Conne
   return {
     ...all,
 
-    /** Those that are not over, oldest first. */
+    /** Responses in progress, oldest first. */
     responsesOn,
 
     /** A stream or a WebSocket begins, with which the connection ends. Returns its refusal when too many last already. */

@@ -12,7 +12,7 @@ const MAX_BODY_BYTES = 1024;
 /** Limit of a forwarded body. A transaction of 1.5 MB is 2 MB in base64. */
 export const MAX_FORWARDED_BODY_BYTES = 4 * 1024 * 1024;
 
-/** What is wrong with a request, whatever its path. */
+/** What is wrong with a request on any path. */
 export function refusalOf(
   { method, url, headers }: Pick<FastifyRequest, 'headers' | 'method' | 'url'>,
   isForwarded: boolean,

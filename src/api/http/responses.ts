@@ -23,20 +23,20 @@ const GZIP_SUFFIX = '-gzip';
 /** The longest that a cache may keep anything. */
 const FOREVER_SECONDS = 31_536_000;
 
-/** The header of each way to be kept. */
+/** The Cache-Control header for each value of `kept`. */
 const CONTROLS = {
   forever: `public, max-age=${FOREVER_SECONDS}, immutable`,
   revalidated: 'no-cache',
 } as const;
 
 /**
- * Turns what a handler returns into bytes and headers: caching, JSON, compression. The result gives the body, to be sent with
- * the headers set on `reply`; `undefined` when the caller already has the response, and a 304 was sent. `isPrivate`: callers had
- * to say who they are. Expected errors: ApiError (busy) when too much is held for callers already.
+ * Turns what a handler returns into bytes and headers: caching, JSON, compression. The result gives the body, to be sent with the
+ * headers set on `reply`; `undefined` when the caller already has the response, and a 304 was sent. `isPrivate`: callers had to
+ * authenticate. Expected errors: ApiError (busy) when too much is held for callers already.
  */
 export function responseWriter(hold: HoldBytes) {
   let compressing = 0;
-  /** `undefined` when the text should be sent uncompressed: so are others while one is compressed. */
+  /** `undefined` when the text should be sent uncompressed, as all are while another one is being compressed. */
   const compress = async (text: string, acceptEncoding: string | undefined): Promise<Buffer | undefined> => {
     if (text.length < COMPRESSED_FROM_BYTES || !acceptsGzip(acceptEncoding)) return undefined;
     if (compressing >= MAX_COMPRESSING) return undefined;
@@ -71,7 +71,7 @@ export function responseWriter(hold: HoldBytes) {
       reply.code(304).header('etag', etag).send();
       return undefined;
     }
-    // Of other bytes than these, the caller wants all.
+    // If these are not the bytes that the caller knows, it wants all of them.
     const isSame = (headers['if-range'] ?? `"${tag}"`) === `"${tag}"`;
     const part =
       method === 'GET' && status === 200 && isSame ? partOf(text, headers.range, reply) : undefined;
@@ -92,7 +92,7 @@ export function responseWriter(hold: HoldBytes) {
 }
 
 /**
- * The bytes that `Range` asks for, told in `Content-Range`. `undefined`: all, as for several ranges, or in other units. Expected
+ * The bytes that `Range` asks for; sets `Content-Range`. `undefined`: all, as for several ranges, or in other units. Expected
  * errors: ApiError (416, there are none).
  */
 function partOf(text: string, range: string | undefined, reply: FastifyReply): Buffer | undefined {
@@ -102,8 +102,8 @@ function partOf(text: string, range: string | undefined, reply: FastifyReply): B
   const from = first === '' ? Math.max(0, all.length - Number(last)) : Number(first);
   const to = first === '' || last === '' ? all.length : Number(last) + 1;
   const part = all.subarray(from, to);
-  const told = part.length === 0 ? '*' : `${from}-${from + part.length - 1}`;
-  reply.header('content-range', `bytes ${told}/${all.length}`);
+  const sent = part.length === 0 ? '*' : `${from}-${from + part.length - 1}`;
+  reply.header('content-range', `bytes ${sent}/${all.length}`);
   if (part.length === 0) throw new ApiError(416, 'invalid_argument', `the response has ${all.length} bytes`);
   return part;
 }
@@ -135,7 +135,7 @@ export function variedBy(name: string | undefined, others: number | string | rea
   return [others, name].flat().filter(Boolean).join(', ');
 }
 
-/** The same Cache-Control for a response that not everybody gets: only its caller may keep it. */
+/** The same Cache-Control for a restricted response: only its caller may keep it. */
 export function privately(control: string): string {
   const directives = control.split(',').map((directive) => directive.trim());
   const kept = directives.filter((one) => !/^(?:|public|private\b.*|s-maxage\b.*)$/i.test(one));
@@ -173,7 +173,7 @@ export function beginStream(
   }
   const leave = stream(raw, explain);
   reply.hijack();
-  // Who ends its side cannot be told from one who has left.
+  // A caller that half-closes cannot be distinguished from one that has left.
   const { socket } = request.raw;
   if (socket.readableEnded) socket.destroy();
   socket.once('end', () => socket.destroy());

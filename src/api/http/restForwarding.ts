@@ -38,21 +38,21 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['system_transaction_results', 'system_transactions'],
 ]);
 
-/** Cookies are of the site at which we are served, such as those of a proxy that has callers log in. */
+/** Cookies belong to the site that serves us, such as those of a proxy that requires a login. */
 const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, 'expect', 'cookie', 'set-cookie']);
 const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */
 export interface RestNode extends ReturnType<typeof nodeConnections> {
-  /** The headers of each request to it, in lower case, whatever its caller sent. Read for each request. */
+  /** The headers of each request to it, in lower case, in place of those of its caller. Read for each request. */
   readonly metadata: () => NodeMetadata;
   /** Connections to it at once: half are for requests, half for WebSockets. Default: the bounds on those. */
   readonly maxSockets?: number | undefined;
 }
 
 /**
- * How to connect to the node at this base address, to which the path of a request is appended: at another address of its
- * name first, after requests or handshakes were not answered.
+ * How to connect to the node at this base address, to which the path of a request is appended: after unanswered requests or
+ * handshakes, another address of its name is tried first.
  */
 export function nodeConnections(to: string, clock: Clock) {
   const base = new URL(to);
@@ -79,7 +79,7 @@ interface Asked {
   readonly response: ServerResponse;
   /** What the caller gets unless the node succeeds. */
   readonly own: ApiError | undefined;
-  /** Callers had to say who they are, which the node does not know. */
+  /** Callers had to authenticate, which the node does not know. */
   readonly isPrivate: boolean;
 }
 
@@ -91,7 +91,7 @@ export function restForwarding(
   parts: {
     readonly clock: Clock;
     readonly metrics: ForwardMetrics;
-    /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
+    /** Why forwarding is off now; `undefined` while it is on. Absent: it is always on. */
     readonly forwardingOff?: (() => string | undefined) | undefined;
   },
 ) {
@@ -101,7 +101,7 @@ export function restForwarding(
   /** Each ends a request in progress. */
   const cuts = new Set<() => void>();
 
-  /** Sends one request on its way, and the response on its way back. `onBegun`, `onRefused`: as `pass` ends. */
+  /** Passes one request on, and the response back. `onBegun`, `onRefused`: how `pass` ends. */
   const exchange = (
     { request, response, own, isPrivate }: Asked,
     count: (outcome: ForwardedOutcome) => void,
@@ -129,11 +129,11 @@ export function restForwarding(
       if (error !== undefined && response.headersSent) response.destroy();
       else if (error !== undefined) onRefused(own ?? error);
       onBegun();
-      // What the caller does not get is read to its end, so that the connection can be kept.
+      // A response that the caller does not get is read to its end, so that the connection can be kept.
       if (outcome !== 'missed') upstream?.destroy();
     };
     const cut = (): void => end('cancelled', unreachable(request));
-    /** Begins to wait for a sign of the node anew. */
+    /** Restarts the wait for a sign of life from the node. */
     const expect = (withinMs: number): void => {
       silence?.cancel();
       if (isOver) return;
@@ -145,7 +145,7 @@ export function restForwarding(
         else end('unreachable', unreachable(request));
       });
     };
-    /** It has sent or taken something. Until it is connected, only our buffers have. */
+    /** The node has sent or taken something. Until it is connected, only our buffers have. */
     const moved = (): void => {
       if (isConnected) expect(SILENCE_TIMEOUT_MS);
     };
@@ -203,7 +203,7 @@ export function restForwarding(
         else if (opened.reusedSocket) send(true);
         else end(isConnected ? 'lost' : 'unreachable', unreachable(request, error));
       });
-      // Nobody asked for another protocol.
+      // No upgrade was requested.
       opened.once('upgrade', (_from, socket) => {
         socket.destroy();
         endOdd();
@@ -214,7 +214,7 @@ export function restForwarding(
         moved();
         const { statusCode = 502 } = from;
         if (statusCode < 200) endOdd();
-        // Only we can do something about the credentials that we sent.
+        // Callers cannot change the credentials that we sent.
         else if (statusCode === UNAUTHORIZED && longestValue(sent) > 0)
           end('failed', new ApiError(503, 'upstream_refusing', NOT_ACCEPTED));
         else if (own !== undefined && statusCode >= 400) {
@@ -237,7 +237,7 @@ export function restForwarding(
     // Nothing moves on the caller's connection while it waits; our own timeouts apply instead.
     response.on('timeout', () => undefined);
     const leave = (): unknown => request.socket.destroy();
-    // Who ends its side cannot be told from one who has left.
+    // A caller that half-closes cannot be distinguished from one that has left.
     request.socket.once('end', leave);
     response.once('close', () => {
       request.socket.off('end', leave);
@@ -288,7 +288,7 @@ function segmentsOf(url: string): readonly string[] {
   return (url.split('?', 1)[0] ?? '').split(/\/+/);
 }
 
-/** Neither `.` nor `..`, however encoded, and no path within. */
+/** Neither `.` nor `..`, and without slashes, however encoded. */
 function isPlain(segment: string): boolean {
   try {
     return !/^\.{1,2}$|[/\\]/.test(decodeURIComponent(segment));
@@ -321,7 +321,7 @@ function masked(value: string | string[] | undefined, sent: NodeMetadata): strin
   return value === undefined ? undefined : withoutValues(value, sent);
 }
 
-/** Passes bytes on, and fails when there are more. `secrets`: values that they must not hold, even across chunks. */
+/** Passes bytes on, and fails beyond `maxBytes`. `secrets`: values that they must not hold, even across chunks. */
 function atMost(maxBytes: number, onMoved: () => unknown, secrets: NodeMetadata = {}): Transform {
   const keptBytes = Math.max(0, longestValue(secrets) - 1);
   let bytes = 0;

@@ -4,7 +4,7 @@ import { ApiError } from '../view/ApiError.js';
 
 /** Addresses remembered at once; the one whose last request is oldest is forgotten first. */
 const MAX_ADDRESSES = 10_000;
-/** What an address may send at once after a quiet time: as much as in this time otherwise. */
+/** After a quiet time, an address may send at once what it may otherwise send in this time. */
 const BURST_MS = 1_000;
 /** Leading groups of an IPv6 address that name one customer's network (a /64). */
 const NETWORK_GROUPS = 4;
@@ -14,7 +14,7 @@ const IPV6_GROUPS = 8;
 export class AddressLimiter {
   #ratePerSecond: number;
   readonly #clock: Clock;
-  /** By network, when its requests so far would be over at an even rate; the one that asked longest ago first. */
+  /** By network, the least recent first: when its requests so far would be served at an even rate. */
   readonly #servedUntilMs = new Map<string, number>();
 
   /** 0: unlimited. */
@@ -34,7 +34,7 @@ export class AddressLimiter {
     return this.#servedUntilMs.size;
   }
 
-  /** Counts a request. Its refusal, unless it may pass. */
+  /** Counts a request; returns its refusal, if any. */
   refusal(address = ''): ApiError | undefined {
     if (this.#ratePerSecond === 0) return undefined;
     const nowMs = this.#clock.monotonic();

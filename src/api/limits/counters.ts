@@ -10,7 +10,7 @@ export type ForwardMetrics = Pick<ReaderMetrics, 'forwardedCalls' | 'forwardedLa
  */
 export type CountRequest = (route: string, how: { readonly isLasting: boolean }) => (status: string) => void;
 
-/** Counts the requests of one interface, each once, when it is over. What is absent of the metrics is not counted. */
+/** Counts the requests of one interface, each once, when it is over. Absent metrics are not counted. */
 export function requestCounter(
   name: 'http' | 'grpc',
   { clock, metrics }: { readonly clock: Clock; readonly metrics: Partial<ApiMetrics> },

@@ -6,9 +6,8 @@ const SMALL_RESPONSE_BYTES = 64 * 1024;
 const MAX_HELD_BYTES = 256 * 1024 * 1024;
 
 /**
- * Call it for every response before it is sent, and what it returns once the response was taken, or is no longer wanted;
- * `undefined` for a small one. The first large one is allowed at any size. Expected errors: ApiError (busy) when too much is held
- * already.
+ * Call it before each response is sent, and the function that it returns once the response is taken or abandoned; `undefined` for
+ * a small one. The first large one is allowed at any size. Expected errors: ApiError (busy) when too much is held already.
  */
 export type HoldBytes = (bytes: number) => (() => void) | undefined;
 

@@ -6,12 +6,12 @@ export const OF_ONE_CONNECTION: readonly string[] = [
   ...['proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
 ];
 
-/** What `via` calls this program. */
+/** The name of this program in `via`. */
 export const PROGRAM = 'flow-collection-indexer';
-/** As often as this, indexers may forward one request to each other. */
+/** How often indexers may forward one request to each other. */
 const MAX_HOPS = 4;
 
-/** The refusal of a request that comes back here again and again, before it takes every place; `undefined` for any other. */
+/** The refusal of a request that circles between indexers, before it takes every slot; `undefined` for any other. */
 export function circleRefusal(via = ''): ApiError | undefined {
   if (via.split(PROGRAM).length <= MAX_HOPS) return undefined;
   const message = `this request was forwarded ${MAX_HOPS} times and came back: what it is forwarded to (api.forwardRest, accessNodes) leads to this program again; name an access node there`;

@@ -39,7 +39,7 @@ function routeOf(path: string, { operationId, summary, parameters, responses }: 
   return section(operationId, title, html`${table(parameterRows)}${table(responseRows)}`);
 }
 
-/** The fields of an object, or of each object of a list, that has no name of its own. */
+/** The fields of an unnamed object, or of each unnamed object of a list. */
 function fieldsOf(schema: T.Keywords): Html {
   const { properties = {}, required = [] } = schema.items ?? schema;
   const rows = Object.entries(properties).map(([name, field]) => {

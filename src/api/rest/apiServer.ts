@@ -25,7 +25,7 @@ export interface ApiServerOptions extends HttpServerOptions {
 
 export interface ApiServerDependencies extends ServerDependencies, DaemonRoutesDependencies {
   readonly metrics: ForwardMetrics & ApiMetrics & ConnectionMetrics;
-  /** Why nothing may be forwarded now; `undefined` while it may. Absent: it always may. */
+  /** Why forwarding is off now; `undefined` while it is on. Absent: it is always on. */
   readonly forwardingOff?: (() => string | undefined) | undefined;
   /** The headers that this node wants. Default: none. */
   readonly restMetadata?: RestNode['metadata'] | undefined;

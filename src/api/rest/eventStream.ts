@@ -13,7 +13,7 @@ import { heightIn, parseHeight, single, wantsProven, word } from '../view/queryP
 const KEEP_ALIVE_MS = 15_000;
 /** Without an empty line: some clients (httpx-sse, r3labs/sse) take each for the end of an event. */
 const KEEP_ALIVE = ': still here\n';
-/** Delay after which a client reconnects by itself. */
+/** Delay after which a client reconnects. */
 const RETRY_MS = 1_000;
 
 /** The data of a `height` event: a height became readable. */
@@ -64,9 +64,9 @@ export async function eventStream(
   return { contentType: 'text/event-stream; charset=UTF-8', preamble: `retry: ${RETRY_MS}\n`, stream };
 }
 
-/** What a returning client adds by itself, before what its address says. Expected errors: ApiError (invalid_argument). */
+/** The start that a reconnecting client adds, or else the one in its URL. Expected errors: ApiError (invalid_argument). */
 function startOf({ query, headers }: HttpRequest): StartPoint {
-  // Polyfills have no header across origins: by default they name it like this.
+  // Polyfills cannot set the header across origins: this is their default parameter.
   const returning = String(headers['last-event-id'] ?? '') || single(query, 'lastEventId');
   const last = returning || single(query, 'last_event_id');
   if (last !== '') return { lastSeen: seenOf(last) };

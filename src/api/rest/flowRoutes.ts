@@ -212,7 +212,7 @@ export function flowRoutes(
   ];
 }
 
-/** `isForever`: the block of this name stays the same. */
+/** `isForever`: the name always means the same block. */
 async function collectionsOf(named: string, view: IndexView) {
   const { block } = await view.blockNamed(named);
   const collections = await view.collectionsOf(block);
@@ -220,7 +220,7 @@ async function collectionsOf(named: string, view: IndexView) {
   return { block, collections, isForever: isSettled && parse.headTerm(named) === undefined };
 }
 
-/** `mayBeForever`: false where the same request will be about other blocks. */
+/** `mayBeForever`: false if the same request will mean other blocks. */
 async function blocksResponse(
   keys: readonly Parameters<IndexView['block']>[0][],
   { view, query, mayBeForever }: { view: IndexView; query: Query; mayBeForever: boolean },
@@ -266,9 +266,9 @@ function kept(document: unknown, query: Query, isForever = true): HttpResponse {
 }
 
 /**
- * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into objects,
- * arrays are passed through (`header.id`, `transactions.payer`). Objects and arrays of which nothing is left are left out
- * with their names, and an array of which one item is left without anything is empty as a whole.
+ * Keeps the named fields only, as Flow's `select` does: a path names a field with all below it, dots lead into objects, arrays
+ * are passed through (`header.id`, `transactions.payer`). Objects and arrays that end up empty are left out with their names, and
+ * an array with one item that ends up empty is emptied.
  */
 export function selectFields(value: unknown, paths: readonly string[]): unknown {
   if (Array.isArray(value)) {

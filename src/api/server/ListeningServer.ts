@@ -13,8 +13,8 @@ import type { connections, ConnectionsDependencies } from './connections.js';
 
 /** For requests in progress when a server closes; then their connections are cut. */
 const CLOSE_GRACE_MS = 2_000;
-/** Reads that fail alike are one trouble while this little time passes between them: it is logged once. */
-const SAME_TROUBLE_MS = 60_000;
+/** Reads that fail alike are logged once, as long as less than this passes between them. */
+const SAME_FAILURE_MS = 60_000;
 
 /** The limits that can change while a server runs. */
 export interface ServerLimits {
@@ -146,10 +146,10 @@ export abstract class ListeningServer {
   explain(error: unknown): ApiError {
     if (error instanceof ApiError) return error;
     if (error instanceof StorageError) {
-      // The damage of a known height is named by what heals it.
+      // Damage at a known height is reported by the code that heals it.
       const isNamed = isCorruption(error) && error.height !== undefined;
       const atMs = this.#dependencies.clock.monotonic();
-      const isNews = this.#failed.message !== error.message || atMs - this.#failed.atMs >= SAME_TROUBLE_MS;
+      const isNews = this.#failed.message !== error.message || atMs - this.#failed.atMs >= SAME_FAILURE_MS;
       if (!isNamed) this.#failed = { message: error.message, atMs };
       if (!isNamed && isNews) this.#dependencies.logger.error({ kind: error.kind, error }, 'a read failed');
       return storageRefusal(error);
@@ -161,8 +161,8 @@ export abstract class ListeningServer {
   }
 
   /**
-   * Stops listening. Requests in progress get CLOSE_GRACE_MS, and so do handlers whose callers have hung up: what they
-   * read from may be closed next. Streams are their owner's to end. Idempotent.
+   * Stops listening. Requests in progress get CLOSE_GRACE_MS, and so do handlers whose callers have hung up: what they read from
+   * may be closed next. Streams are ended by their owner. Idempotent.
    */
   close(): Promise<void> {
     this.#closing ??= this.#close();

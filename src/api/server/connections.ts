@@ -20,7 +20,7 @@ export interface Peer {
   readonly remotePort?: number | undefined;
 }
 
-/** An open connection, from its acceptance on: a TLS handshake may be all that it ever gets to. */
+/** An open connection, from its acceptance on: it may never finish its TLS handshake. */
 export interface Connection<Request> {
   /** `address:port`. */
   readonly peer: string;
@@ -29,7 +29,7 @@ export interface Connection<Request> {
   socket: Socket;
   /** Oldest first. */
   readonly underWay: Set<Request>;
-  /** `Protocol.bytesOf`, and when it last changed, or was nothing. */
+  /** `Protocol.bytesOf`, and when it last changed or was `undefined`. */
   movedBytes: number | undefined;
   movedAtMs: number;
 }
@@ -53,16 +53,16 @@ export interface ConnectionsDependencies {
   readonly metrics: ConnectionMetrics;
 }
 
-/** What the connections of one protocol have of their own. */
+/** What differs between protocols. */
 interface Protocol<Request, C extends Connection<Request>> {
   readonly lookEveryMs: number;
-  /** Bytes that have moved; `undefined` while none is to. */
+  /** Bytes that have moved; `undefined` while none are pending. */
   readonly bytesOf: (socket: Socket) => number | undefined;
   /** A connection on which nothing moves for this long may be cut although it has a request. Default: never. */
   readonly silentMs?: number;
-  /** What is known of a new connection. */
+  /** The record of a new connection. */
   readonly recordOf: (connection: Connection<Request>) => C;
-  /** The regular check of one connection: why it is cut. */
+  /** The regular check of one connection: why to cut it, if at all. */
   readonly look: (connection: C, unmovedMs: number) => CutReason | undefined;
 }
 
@@ -89,7 +89,7 @@ export function connections<Request, C extends Connection<Request> = Connection<
     metrics.connections.set({ port: name }, byPeer.size);
     metrics.connectionsLimit.set({ port: name }, limit);
   };
-  /** Not only on close, which may come after a new connection of the same peer. */
+  /** Not only on `close`, which may come after a new connection from the same address and port. */
   const forget = (connection: C): void => {
     resting.delete(connection);
     if (byPeer.get(connection.peer) === connection) byPeer.delete(connection.peer);
@@ -148,10 +148,10 @@ export function connections<Request, C extends Connection<Request> = Connection<
     of,
     all: (): readonly C[] => [...byPeer.values()],
     limit: (): number => limit,
-    /** Under way on all connections. */
+    /** Requests in progress on all connections. */
     requests: (): number => requests,
 
-    /** Connections beyond the limit are cut as far as they have no request. */
+    /** Cuts connections beyond the limit, but only those without a request. */
     setLimit: (wanted: number): void => {
       limit = wanted;
       const tooMany = Math.max(0, byPeer.size - limit);
@@ -189,10 +189,10 @@ export function connections<Request, C extends Connection<Request> = Connection<
       };
     },
 
-    /** It is in use to its end, whatever is under way on it. */
+    /** The connection counts as in use until it closes, even without a request. */
     keep: (connection: C): void => void resting.delete(connection),
 
-    /** For a request too many: cuts a silent connection that has some. False where there is none. */
+    /** For a request beyond a limit: cuts the most silent connection that has requests. False if none is silent. */
     makeRoom: (): boolean => {
       const silent = mostSilent();
       if (silent !== undefined) cut(silent, 'make_room');

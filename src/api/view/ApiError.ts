@@ -34,7 +34,7 @@ export const refusals = {
   storage: { statuses: [500, 503], when: 'the store cannot be read' },
   rewound: {
     statuses: [409],
-    when: 'what a stream sent is no longer indexed: somebody rewound the store; resume with the last event',
+    when: 'what a stream sent is no longer indexed: the store was rewound; resume with the last event',
   },
   unproven: { statuses: [409], when: 'a proof is asked for, and a block of it is stored without one' },
   overdue: { statuses: [408], when: 'the call did not end in time' },
@@ -57,7 +57,7 @@ export const errorSchema = T.object(
 export type ApiErrorBody = T.Described<typeof errorSchema>;
 
 /** Maximum ranges that a refusal names. */
-const MAX_RANGES_TOLD = 16;
+const MAX_REPORTED_RANGES = 16;
 
 type Details = Pick<ApiError, 'range' | 'height' | 'retryAfterSeconds'>;
 
@@ -71,7 +71,7 @@ export class ApiError extends Error {
   readonly range: IndexedRange | undefined;
   /** The requested height, if any. */
   readonly height: number | undefined;
-  /** When the same request may succeed, where that is known. */
+  /** Until the same request may succeed, if known. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(
@@ -97,7 +97,7 @@ export class ApiError extends Error {
   }
 }
 
-/** `height`: of a block that a stream has sent, or is about to. */
+/** `height`: that of a block that a stream has sent or is about to send. */
 export function rewound(height: number): ApiError {
   const message = `the index was rewound: it has another block at height ${height} than before, or none; begin again below it`;
   return new ApiError(409, 'rewound', message);
@@ -140,30 +140,30 @@ export function isHealing(height: number, range: IndexedRange): boolean {
   return range.healing?.some(({ from, to }) => height >= from && height <= to) === true;
 }
 
-/** The refusal of what is stored, or may be, and is damaged. */
+/** The refusal of stored data that is damaged, or of data that may be. */
 function healing(message: string): ApiError {
   return new ApiError(503, 'healing', message);
 }
 
-/** All ranges, or of very many those next to the height, else the highest. */
+/** All ranges; of too many, those around the height, or the highest without one. */
 function reportedRanges(range: IndexedRange, height = Infinity): readonly HeightRange[] {
   const all = coverageOf(range);
-  if (all.length <= MAX_RANGES_TOLD) return all;
+  if (all.length <= MAX_REPORTED_RANGES) return all;
   const above = all.findIndex(({ from }) => from > height);
-  const middle = (above === -1 ? all.length : above) - MAX_RANGES_TOLD / 2;
-  const start = Math.max(0, Math.min(all.length - MAX_RANGES_TOLD, middle));
-  return all.slice(start, start + MAX_RANGES_TOLD);
+  const middle = (above === -1 ? all.length : above) - MAX_REPORTED_RANGES / 2;
+  const start = Math.max(0, Math.min(all.length - MAX_REPORTED_RANGES, middle));
+  return all.slice(start, start + MAX_REPORTED_RANGES);
 }
 
-/** The indexed heights in words, of very many ranges the highest; empty where there are none. */
-export function heightsTold(range: IndexedRange): string {
+/** The indexed heights in words, of too many ranges only the highest; empty if there are none. */
+export function heightsInWords(range: IndexedRange): string {
   const shown = reportedRanges(range).map(({ from, to }) => `${from}..${to}`);
   const others = coverageOf(range).length - shown.length;
   return `${shown.join(', ')}${others === 0 ? '' : ` and ${others} ranges below`}`;
 }
 
 /**
- * The index has no such head yet. A node has one, but it is not forwarded: the head would jump between the node's and
+ * The index has no such head yet. Nodes have one, but the request is not forwarded: the head would jump between the node's and
  * the index's.
  */
 class NoSuchHead extends ApiError {}
@@ -199,13 +199,13 @@ export function unknownId(what: 'block' | 'collection' | 'transaction', range: I
     return healing(
       `no such ${what} in the heights that can be read, but some are damaged and fetched again; retry`,
     );
-  const heights = heightsTold(range);
+  const heights = heightsInWords(range);
   if (heights === '') return nothingIndexed(range);
   const message = `no such ${what} in heights ${heights}`;
   return new ApiError(404, 'unknown_id', message, { range });
 }
 
-/** The refusal of what is too much at once. */
+/** The refusal of a request that exceeds a limit on concurrent work. */
 export function busy(message: string): ApiError {
   return new ApiError(503, 'busy', message);
 }

@@ -18,9 +18,8 @@ export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock
  * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever is
  * committed in the meantime.
  *
- * It blocks and copies nothing: covered heights do not change while a daemon runs, so their coverage is a snapshot; but for
- * damaged ones, which leave it and come back. So what is not found is looked for once more, and healing if any height is by
- * then.
+ * It locks and copies nothing: covered heights do not change while a daemon runs, so their coverage is a snapshot. Only damaged
+ * heights leave it and return: an id that is not found is refused as `healing` if any height heals by then, else looked up again.
  */
 export class IndexView {
   /** The range at the moment of the view. */
@@ -28,7 +27,7 @@ export class IndexView {
   readonly #reader: IndexReader;
   readonly #now: () => IndexedRange;
 
-  /** `now`: the range at the moment when it is called. */
+  /** `now` returns the current range. */
   constructor(reader: IndexReader, now: () => IndexedRange) {
     this.#reader = reader;
     this.range = now();
@@ -36,8 +35,8 @@ export class IndexView {
   }
 
   /**
-   * The height of the newest block that can be served, or of the newest of those that is known to be sealed. Expected
-   * errors: ApiError (404 while there is none).
+   * The height of the newest block that can be served, or of the newest of these that is known to be sealed. Expected errors:
+   * ApiError (404 while there is none).
    */
   head(which: 'final' | 'sealed'): number {
     const { firstIndexed, latestIndexed, sealed } = this.range;
@@ -47,7 +46,7 @@ export class IndexView {
     return height;
   }
 
-  /** The height that a request names; errors as of `head`. */
+  /** The height that a request names; errors as for `head`. */
   heightOf(term: HeightTerm): number {
     return typeof term === 'number' ? term : this.head(term);
   }
@@ -57,7 +56,7 @@ export class IndexView {
     return height <= (this.range.sealed ?? -1);
   }
 
-  /** Whether a block is proven final, which it stays. */
+  /** Whether a block is proven final. This never changes back. */
   isProven(height: number): boolean {
     return isProven(height, this.range);
   }

@@ -10,13 +10,11 @@ export interface IndexedRange {
   readonly sealed: number | null;
   /** Everything that can be read: ascending ranges that do not touch. Absent: only the live range. */
   readonly coverage?: readonly HeightRange[];
-  /** Damaged heights that are fetched again. Absent: none. */
+  /** Damaged heights that are being fetched again. Absent: none. */
   readonly healing?: readonly HeightRange[] | undefined;
-  /**
-   * The heights whose blocks are proven, ids and finality; empty while none is. Absent: finality is not proven here at all.
-   */
+  /** The heights whose ids and finality are proven; empty while none are. Absent: this daemon does not prove finality. */
   readonly proven?: HeightRange | undefined;
-  /** Indexed, but not to be read before it is proven final. Absent: nothing. */
+  /** Indexed, but not readable until proven final. Absent: nothing. */
   readonly awaitsProof?: readonly HeightRange[] | undefined;
 }
 
@@ -38,7 +36,7 @@ export function awaitsProof(height: number, range: IndexedRange): boolean {
   return !isReadable && range.awaitsProof?.some(({ from, to }) => height >= from && height <= to) === true;
 }
 
-/** The range of a caller who wants proven blocks only: no other height can be read. */
+/** The range for a caller that wants proven blocks only: no other height is readable. */
 export function provenOnly(range: IndexedRange): IndexedRange {
   const { firstIndexed, latestIndexed, proven } = range;
   if (firstIndexed === null || latestIndexed === null) return range;
@@ -53,8 +51,8 @@ export function isProven(height: number, { proven }: Pick<IndexedRange, 'proven'
 }
 
 /**
- * The last readable height, as shown to callers: `null` while nothing is indexed, whatever represents that internally.
- * (An empty store that begins at height 0 ends at -1.)
+ * The last readable height, as shown to callers: `null` while nothing is indexed. (Internally, an empty store that begins at
+ * height 0 ends at -1.)
  */
 export function lastReadable({
   firstIndexed,

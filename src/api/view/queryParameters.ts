@@ -16,8 +16,8 @@ export type Query = Readonly<Record<string, QueryValue>>;
 export type HeightTerm = number | 'final' | 'sealed';
 
 /**
- * The values of a parameter that takes a list, in each form that access nodes accept: `a,b`, and as clients generated from
- * Flow's OpenAPI document send it, `[a b]`. Repeating the parameter adds to it.
+ * The values of a parameter that takes a list, in each form that access nodes accept: `a,b`, or `[a b]` as clients generated from
+ * Flow's OpenAPI document send it. Repeating the parameter adds to it.
  */
 export function list(value: QueryValue): string[] {
   return [value ?? []].flat().flatMap((text) => {
@@ -27,7 +27,7 @@ export function list(value: QueryValue): string[] {
   });
 }
 
-/** The value of a parameter that takes one; empty if absent. Expected errors: ApiError (400). */
+/** The value of a parameter that may be given once; empty if absent. Expected errors: ApiError (400). */
 export function single(query: Query, name: string): string {
   const value = query[name] ?? '';
   if (typeof value === 'string') return value;
@@ -51,7 +51,7 @@ export function wantsProven(query: Query): boolean {
   return word(query, 'finality', ['reported', 'proven']) === 'proven';
 }
 
-/** What a query may read at a time: with `finality=proven`, the proven part of it. Expected errors: ApiError (400). */
+/** Returns the range that a query may read: with `finality=proven`, its proven part. Expected errors: ApiError (400). */
 export function rangeFor(query: Query, status: { readonly range: () => IndexedRange }): () => IndexedRange {
   const isProvenOnly = wantsProven(query);
   return () => (isProvenOnly ? provenOnly(status.range()) : status.range());
@@ -81,7 +81,7 @@ export function parseBlockKey(text: string): Identifier | number {
   throw new ApiError(400, 'malformed_id', message);
 }
 
-/** The name of the one block in `block_id` or `block_height`; by default the newest sealed one. Expected errors: ApiError (400). */
+/** The one block that `block_id` or `block_height` names; by default the newest sealed one. Expected errors: ApiError (400). */
 export function parseBlockOf(query: Query): string {
   const ids = list(query['block_id']);
   const heights = list(query['block_height']);
@@ -110,7 +110,7 @@ export function headTerm(text: string): 'final' | 'sealed' | undefined {
   return text === 'sealed' ? text : undefined;
 }
 
-/** What a height looks like, for refusals. */
+/** The form of a height, for error messages. */
 export const A_HEIGHT = `decimal height up to ${Number.MAX_SAFE_INTEGER}`;
 
 /** A decimal height as Flow writes it. */
@@ -131,8 +131,8 @@ export function heightIn(query: Query, name: string): number | undefined {
 }
 
 /**
- * The heights that the query of `/v1/blocks` names, and whether it says so by a word. Expected errors: ApiError (400), and
- * those of `heightOf`.
+ * The heights that the query of `/v1/blocks` names, and whether it names a head. Expected errors: ApiError (400), and those of
+ * `heightOf`.
  */
 export function parseHeights(query: Query, heightOf: (term: HeightTerm) => number) {
   const heights = list(query['height']);

@@ -11,7 +11,7 @@ export const edges = {
   latestIndexed: T.count.orNull,
   head: T.count.orNull,
   coverage: heightRanges.note(
-    'Every range of heights that can be read, ascending; in a refusal, of very many those next to the requested height.',
+    'Every range of heights that can be read, ascending; in a refusal, if there are very many, those around the requested height.',
   ),
 };
 
@@ -134,9 +134,9 @@ const cluster = T.object({
   leader: T.object({
     worker: T.text,
     host: T.text,
-    ageSeconds: T.amount.note('Since it was last heard of.'),
+    ageSeconds: T.amount.note('Since its last heartbeat.'),
   }).orNull.note('The process that follows the chain; null while none is known.'),
-  alive: T.count.note('Processes that were heard of in the last seconds, this one included.'),
+  alive: T.count.note('Processes with a heartbeat in the last seconds, this one included.'),
 });
 
 /** Why the daemon is not ready. */
@@ -226,7 +226,7 @@ export const statusSchema = T.object({
       height: T.count,
       view: T.count,
       signers: T.count,
-      weight: T.count.note('Of those who signed.'),
+      weight: T.count.note('Of the signers.'),
       threshold: T.count.note('The weight that is needed.'),
     }).orNull.note('Of the child of the block at provenHeight.'),
     reason: T.text.orNull.note(

@@ -57,8 +57,8 @@ export function readMessage(text: string): ClientMessage {
 }
 
 /**
- * The subscription that a message of a node ends, and how: by an error, or by the last status of a transaction, after which
- * nodes forget it without a word. Data, which may be large, is not read; a quote within a string would be escaped.
+ * The subscription that a message of a node ends, and how: by an error, or by the last status of a transaction, after which nodes
+ * drop it without another message. Data, which may be large, is not read; a quote within a string would be escaped.
  */
 export function endedBy(text: string): readonly [id: string, outcome: 'answered' | 'failed'] | undefined {
   const isLast = /"status":"(?:Sealed|Expired)"/.test(text);

@@ -26,7 +26,7 @@ const MAX_UNTAKEN_BYTES = 1024 * 1024;
 const IDLE_LIMIT_MS = 60_000;
 /** Ping interval: a client that has not replied by the next ping is gone. */
 const LOOK_EVERY_MS = 20_000;
-/** A node of which we read, and that has not replied to as many, is gone. */
+/** A node that has not replied to this many pings while we read from it is gone. */
 const NODE_PINGS = 3;
 
 /** A longer entry of the list, such as of a transaction, is kept and listed without its arguments. */
@@ -82,7 +82,7 @@ function converse(
   const inTurn = places(1);
   let names = 0;
   let idleSinceMs = clock.monotonic();
-  /** Pings to which the client, and the node, have shown no sign of life yet. */
+  /** Pings since the last sign of life of the client, and of the node. */
   const pings = { client: 0, node: 0 };
 
   /** Opened on first use. */
@@ -97,7 +97,7 @@ function converse(
   /** `onTaken` is called once the connection has passed it on. */
   const sendText = (text: string, onTaken?: () => void): void => {
     socket.send(text, (error) => {
-      // A client of whom nothing is read shows by this that it is there.
+      // While its messages are not read, this shows that the client is alive.
       if (socket.isPaused) pings.client = 0;
       flow();
       if (!(error instanceof Error)) onTaken?.();
@@ -120,7 +120,7 @@ function converse(
     for (const [id] of forwarded) drop(id, 'lost');
     if (forwarded.length > 0) socket.close(closeCodes.comeBack, 'the access node is gone; reconnect');
   };
-  /** Passes what comes from the node to the client unchanged. */
+  /** Passes a message of the node to the client unchanged. */
   const onText = (text: string): void => {
     const end = endedBy(text);
     if (end !== undefined) drop(...end);
@@ -178,7 +178,7 @@ function converse(
   const forward = async (id: string, { topic, args }: ClientMessage): Promise<void> => {
     if (restNode === undefined) {
       const servedHere = [...blockTopics.keys()].join(', ');
-      // FCL shows it to its user, behind words of its own.
+      // FCL shows this to its user, after its own words.
       const why = `unsupported topic ${quoted(topic)}: this daemon does not forward it; set its api.forwardRest to the REST address of an access node, or ask the node itself (served here: ${servedHere})`;
       throw noProvider(new ApiError(400, 'not_served', why));
     }
@@ -254,7 +254,7 @@ function converse(
 
   /** Cuts an unresponsive client, and closes an unused connection. */
   const look = (): void => {
-    // While a message is handled, nothing is read of it.
+    // While a message is handled, nothing is read from the client.
     const isAwaited = unhandled === 0;
     if (isAwaited && pings.client > 0) {
       socket.terminate();

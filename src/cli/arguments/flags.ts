@@ -25,7 +25,7 @@ function height(doc: string, defaultDoc: string): Setting<number | null> {
   return optional(integer(0, MAX_HEIGHT, 'height'), { doc, defaultDoc });
 }
 
-/** Any text; whatever uses it checks it. `allowed`: what shells complete. */
+/** Any text, checked where it is used. `allowed`: what shells complete. */
 function word(doc: string, value: string, defaultDoc: string, allowed = 'a text'): Setting<string | null> {
   return optional(text(allowed, value), { doc, defaultDoc });
 }
@@ -39,7 +39,7 @@ function output(doc: string, path: Format<string>): Setting<string | null> {
 /** A store of either kind. */
 function anyStore(doc: string): Setting<string | null> {
   const path = localPath('directory', 'store');
-  // What `migrate` cannot copy from or to, it says itself.
+  // `migrate` itself reports what it cannot copy from or to.
   const accepts = (given: unknown): given is string =>
     path.accepts(given) || /^(?:postgres(?:ql)?|https?):/.test(String(given));
   const allowed = `${path.allowed}, or postgres://HOST/DATABASE`;
@@ -129,7 +129,7 @@ export const verifyFlags = {
   to: height('Last height to check.', 'the last of the store'),
 } as const;
 
-/** Of repair and forget. */
+/** The flags of repair and forget. */
 export const confirmFlags = { yes: toggle('Skip the confirmation.') } as const;
 
 export const rewindFlags = {
@@ -179,7 +179,7 @@ export const backfillFlags = {
 export const configActions = ['print', 'check', 'docs'] as const;
 export const shells = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof shells)[number];
-/** Has `completion` write the script rather than print it. */
+/** Makes `completion` write the script rather than print it. */
 export const INSTALL = 'install';
 /** The function that completes; for zsh also the name of the file that it is loaded from. */
 export const COMPLETION_FUNCTION = '_flow_collection_indexer';

@@ -133,7 +133,7 @@ function invocationOf(parser: Parser, { ownFlags }: Command): Invocation {
   return { positionals: parser.args, configFile, written, flags };
 }
 
-/** Says what commander refuses in our words, with a suggestion and where to look; help and version go through. */
+/** Rewords commander's refusals, with a suggestion and where to look; help and version pass through. */
 function refuse(error: CommanderError, parser: Parser): never {
   const { code, message } = error;
   const [, flag = ''] = /'(-[^\s=']*)/u.exec(message) ?? [];

@@ -25,7 +25,7 @@ export async function configOf(invocation: Invocation, terminal: Terminal): Prom
   return loaded;
 }
 
-/** Loads it without that warning, and without a look at databases, as SIGHUP does. Expected errors: as `configOf`. */
+/** Loads it without that warning and without checking databases, as SIGHUP does. Expected errors: as `configOf`. */
 export function configAgain({ configFile, written }: Invocation, terminal: Terminal): LoadedConfig {
   const { environment } = terminal;
   return loadConfig({ file: configFile, environment, flags: written }, terminal);

@@ -9,12 +9,12 @@ import { StorageError } from '../../storage/index.js';
 
 const ANSWER_TIMEOUT_MS = 5_000;
 const LARGE_ANSWER_TIMEOUT_MS = 60_000;
-/** Who has not answered before is asked for the reason alone. */
+/** For the second request, which only finds out why the first one failed. */
 const REASON_TIMEOUT_MS = 1_000;
 
 /**
  * The status of the running daemon of this configuration; `undefined` when none answers, or the signal aborts. Expected errors:
- * those of `askDaemon`; OperatorError (`no_daemon`) where it lacks what is needed, as one of another version may. Default: all of it.
+ * those of `askDaemon`; OperatorError (`no_daemon`) if it lacks a field in `needs` (default: all fields), as in another version.
  */
 export async function daemonStatus(
   loaded: LoadedConfig,
@@ -28,7 +28,7 @@ export async function daemonStatus(
   throw new OperatorError(
     'no_daemon',
     `The running daemon (${status?.version}) is of another build than this command (${programVersion}), which needs "${lacked}" ` +
-      'of its status. Restart the daemon; "status --json" shows what it tells.',
+      'of its status. Restart the daemon; "status --json" shows what it reports.',
   );
 }
 
@@ -61,8 +61,8 @@ export async function noDaemon(loaded: LoadedConfig): Promise<OperatorError> {
 }
 
 /**
- * Reads the store of a daemon that does not answer, unless a flag says where that listens: where it still holds the store, this is
- * told first. Expected errors: `noDaemon`; those of `read`.
+ * Reads the store of a daemon that does not answer, unless a flag says where it listens. If it still locks the store, the error
+ * first says why it does not answer. Expected errors: `noDaemon`; those of `read`.
  */
 export async function unserved<T>(
   loaded: LoadedConfig,
@@ -78,12 +78,12 @@ export async function unserved<T>(
   }
 }
 
-/** That none answers, with the reason, for which it is asked once more. */
+/** Says that no daemon answers, and why: one more request finds out. */
 async function whyNoDaemon(loaded: LoadedConfig): Promise<string> {
   const address = daemonAddress(loaded);
   const { dataDir } = loaded.config;
   const isRecorded = address?.instance !== undefined;
-  const who = isRecorded ? `the one recorded in ${dataDir} is gone, or does not answer` : 'none';
+  const one = isRecorded ? `the one recorded in ${dataDir} is gone, or does not answer` : 'none';
   const answer = address && (await get(address, '/status', REASON_TIMEOUT_MS));
   const why =
     typeof answer !== 'object'
@@ -93,7 +93,7 @@ async function whyNoDaemon(loaded: LoadedConfig): Promise<string> {
         : (instanceOf(answer) ?? '') === (address?.instance ?? instanceOf(answer))
           ? 'it answers again: try once more'
           : 'another process answers there';
-  const looked = address === undefined ? nothingRecorded(loaded.config) : `${who} at ${address.url} (${why})`;
+  const looked = address === undefined ? nothingRecorded(loaded.config) : `${one} at ${address.url} (${why})`;
   return `No daemon answers: ${looked}.`;
 }
 
@@ -109,7 +109,7 @@ function nothingRecorded(config: LoadedConfig['config']): string {
 
 /** `undefined` for anything else than JSON. */
 export const bodyOf = ({ bytes }: PlainResponse): unknown => jsonIn(bytes.toString());
-/** The daemon whose status this is; `undefined`: it is none. */
+/** The daemon that sent this status; `undefined` if it is not a status. */
 const instanceOf = (answer: PlainResponse): string | undefined =>
   answer.status === 200 ? (Object(bodyOf(answer)) as Partial<StatusDocument>).instance : undefined;
 

@@ -15,7 +15,7 @@ export async function documentFrom<T>(
 ): Promise<T> {
   const answer = await askDaemon(loaded, path);
   const body = answer && bodyOf(answer);
-  // Not JSON: not our daemon.
+  // An answer that is not JSON is not from our daemon.
   if (answer !== undefined && body !== undefined) {
     if (answer.status === 200) return body as T;
     throw refusalOf(answer.status, body).error;
@@ -47,7 +47,7 @@ export function refusalOf(status: number, body: unknown) {
 const translated = (error: unknown): unknown =>
   error instanceof ApiError ? refusalOf(error.code, error).error : error;
 
-/** Refuses malformed words before anyone is asked. Expected errors: OperatorError `usage`. */
+/** Refuses malformed arguments before any request. Expected errors: OperatorError `usage`. */
 export function checked<T>(parse: () => T): T {
   try {
     return parse();

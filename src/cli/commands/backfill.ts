@@ -36,8 +36,8 @@ export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) 
     refuseIf(worker === '', 'Say which worker: the beginning of its id, as "workers" lists it, or all.');
     const isId = worker === 'all' || /^[0-9a-f][0-9a-f-]*$/.test(worker);
     refuseIf(!isId, `${quoted(worker)} is not the beginning of the id of a worker: "workers" lists them.`);
-    const told = await killWorkersOf(loaded.config, worker);
-    return show({ told }, `Told ${told} of the workers to end: each gives its ranges back first.\n`);
+    const count = await killWorkersOf(loaded.config, worker);
+    return show({ told: count }, `Told ${count} of the workers to end: each gives its ranges back first.\n`);
   }
   const command = commandOf(action, plan, flags);
   const outcome = await obeyed(loaded, command);
@@ -45,8 +45,8 @@ export const backfill: Run<typeof backfillFlags> = async (invocation, terminal) 
 };
 
 /**
- * Has the running daemon of this data directory do it or, where none runs, the store. Expected errors: OperatorError (its refusal;
- * `no_daemon` when it does not answer).
+ * Runs a command in the daemon of this data directory or, if none runs, on the store. Expected errors: OperatorError (its
+ * refusal; `no_daemon` when it does not answer).
  */
 async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<BackfillOutcome> {
   const { config } = loaded;
@@ -56,18 +56,18 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
         '--data-dir instead of --api-host and --api-port.',
     );
   const { control } = recordOf(config) ?? {};
-  // Another container does not see the process of the daemon, and may have its directory elsewhere.
+  // Another container may have the directory of the daemon at another path.
   const beside = join(config.dataDir, basename(control ?? ''));
   const line =
     control === undefined
-      ? 'nobody'
+      ? 'no_listener'
       : await exchanged(existsSync(beside) ? beside : control, `${JSON.stringify(command)}\n`);
   // The record may be of a daemon that was killed.
-  if (line === 'nobody') return (await loadStores()).commandStore(config, command);
+  if (line === 'no_listener') return (await loadStores()).commandStore(config, command);
   if (line === undefined)
     throw new OperatorError(
       'no_daemon',
-      `The daemon of ${config.dataDir} does not say whether that is done: it hangs, or has just ended. It may do it yet, so look at ` +
+      `The daemon of ${config.dataDir} does not say whether that is done: it hangs, or has just ended. It may still do it, so look at ` +
         '"backfill status" before you try again. Its log says more.',
     );
   const answer = JSON.parse(line) as ControlAnswer;
@@ -75,16 +75,16 @@ async function obeyed(loaded: LoadedConfig, command: BackfillCommand): Promise<B
   return answer.done as BackfillOutcome;
 }
 
-/** Sends one line and returns the answer; `nobody`: nothing listens there; `undefined`: no answer. */
+/** Sends one line and returns the answer; `no_listener`: nothing listens there; `undefined`: no answer. */
 async function exchanged(path: string, line: string): Promise<string | undefined> {
   const socket = connect({ path }, () => socket.write(line));
   socket.setTimeout(COMMAND_TIMEOUT_MS, () => socket.destroy());
   const answer = await text(socket).catch(() => '');
   if (answer.endsWith('\n')) return answer;
-  return socket.bytesWritten > 0 ? undefined : 'nobody';
+  return socket.bytesWritten > 0 ? undefined : 'no_listener';
 }
 
-/** Expected errors, as of what asks it: OperatorError `usage`. */
+/** Expected errors: OperatorError `usage`. */
 function refuseIf(isWrong: boolean, message: string): void {
   if (isWrong) throw wrongUse(`${message} See flow-collection-indexer backfill --help.`);
 }

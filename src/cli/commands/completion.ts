@@ -88,7 +88,7 @@ const places: Readonly<Record<Shell, Place>> = {
   },
 };
 
-/** Folders that are empty or relative count as not set, as the XDG base directories have it. */
+/** Folders that are empty or relative count as not set, as the XDG base directory specification says. */
 function ownPath(own: Place['own'], environment: Terminal['environment']): string {
   for (const [variable, path] of own) {
     const folder = environment[variable] ?? '';

@@ -10,7 +10,7 @@ import { counted, reportingTo } from '../output/words.js';
 
 export const backup: Run<typeof backupFlags> = async (invocation, terminal) => {
   const { to } = invocation.flags;
-  if (to === null) throw wrongUse('Say where the copy is to be: backup --to DIR.');
+  if (to === null) throw wrongUse('Say where to put the copy: backup --to DIR.');
   const { config } = await configOf(invocation, terminal);
   const report = await backupStoreOf(config, resolve(to), reportingTo(terminal, restoreInWords));
   const { coverage, copiedBytes, linkedBytes, lost, tables } = report;

@@ -11,7 +11,7 @@ const CHECK_COLUMNS = 15;
 const INDENT = VERDICT_COLUMNS + CHECK_COLUMNS;
 /** Narrower terminals get whole lines, which they wrap themselves. */
 const LEAST_COLUMNS = INDENT + 40;
-/** The daemon of the data directory is asked, wherever the one that is looked at is to listen. */
+/** Asks the daemon recorded in the data directory, wherever the configuration under test would listen. */
 const AS_RECORDED = { 'api.host': 'default', 'api.port': 'default' } as const;
 
 export const doctor: Run<typeof doctorFlags> = async (invocation, terminal) => {

@@ -30,10 +30,10 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
         : await exportToDirectory(path, flags, options, parts);
     progress.end(done);
   } catch (error) {
-    // Before the first height is there: later it says what it wrote, or cannot.
+    // Ended while it waits for the first height, with nothing to report.
     if (!isWaiting || !wasAborted(error, signal)) throw error;
   } finally {
-    // The page that is read ahead, which would tell of a daemon that nobody waits for any more.
+    // Ends the read ahead of the next page, which would still report that it waits for the daemon.
     ending.abort();
     progress.end();
     await source.close?.();

@@ -19,7 +19,7 @@ export const get: Run<typeof getFlags> = async (invocation, terminal) => {
   return 'done';
 };
 
-/** Where a daemon answers what was asked, and how a store does. Expected errors: OperatorError `usage`. */
+/** The daemon's path for the request, and the same read of a store. Expected errors: OperatorError `usage`. */
 function questionOf({ flags, positionals }: Invocation<typeof getFlags>) {
   const [kind, key] = positionals;
   const given = Object.entries(flags).filter((flag): flag is [string, string] => flag[1] !== null);

@@ -19,7 +19,7 @@ export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   if (key === undefined) throw wrongUse('Say what to prove: flow-collection-indexer prove <height|id>.');
   checked(() => checkLookupKey('block', key));
   const { output, to } = invocation.flags;
-  // What is wrong with the place otherwise, writing there says.
+  // Any other fault of the path is reported when it is written.
   const about = output === null ? undefined : await stat(output).catch(() => undefined);
   if (output !== null && about?.isFile() === true && about.size > 0)
     throw wrongUse(`The file ${named(output)} is not empty. Choose another one, or remove it first.`);
@@ -47,7 +47,7 @@ async function documentOf(loaded: LoadedConfig, key: string, to: string): Promis
       );
     } catch (error) {
       if (!(error instanceof OperatorError) || error.exit !== 'not_found') throw error;
-      // The first of them says most: a transaction may be known, and its block not be proven.
+      // The first refusal is the most specific: a transaction may be known but its block not proven.
       unknown ??= error;
     }
   }

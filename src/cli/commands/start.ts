@@ -21,8 +21,8 @@ export async function start(
     onBug: (listener: (error: unknown) => void) => terminal.onBug(listener),
     reloading: {
       loaded,
-      // A pipe, as of a shell's `<(…)`, has been read: waiting for more would hold up everything. So would a mount that hangs, of
-      // which this look is told without.
+      // A pipe, as of a shell's `<(…)`, has been read: waiting for more would block the process. So would a mount that hangs, so
+      // this check does not block.
       hasFile: async () =>
         configFile !== '' && (await stat(configFile).catch(() => undefined))?.isFIFO() !== true,
       load: async () => {

@@ -35,7 +35,7 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
   // In raw mode, these keys send no signal.
   const onKey = (key: string): void => {
     if (key === 'q' || key === CTRL_C) ending.abort();
-    // Windows knows no such pause.
+    // Windows has no job control.
     if (key === CTRL_Z && process.platform !== 'win32') void suspend();
   };
   let stopKeys = isLive ? terminal.onKey(onKey) : undefined;
@@ -59,7 +59,7 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
       last = status ?? last;
       if (last === undefined) throw await noDaemon(loaded);
       display.show(last, status === undefined ? (systemClock.monotonic() - answeredAtMs) / 1000 : undefined);
-      // A terminal that stands still gets what is new when it goes on, and nothing in between.
+      // A paused terminal gets the newest state when it resumes, and nothing in between.
       if (!(await orAborted(terminal.write(new Uint8Array()), signal))) return 'done';
       await sleep(systemClock, INTERVAL_MS, signal);
     }
@@ -100,13 +100,13 @@ function screen(terminal: Terminal) {
  * lines are for standard error.
  */
 function lines(terminal: Terminal, json: boolean): ReturnType<typeof screen> {
-  const tell = (text: string): void => (json ? terminal.err(text) : terminal.out(text));
+  const say = (text: string): void => (json ? terminal.err(text) : terminal.out(text));
   let isAway = false;
   return {
     show: (status, awaySeconds) => {
       const isBack = awaySeconds === undefined;
       if (isBack === isAway)
-        tell(isBack ? 'The daemon answers again.\n' : 'The daemon does not answer any more; still asking.\n');
+        say(isBack ? 'The daemon answers again.\n' : 'The daemon does not answer any more; still asking.\n');
       isAway = !isBack;
       if (isBack) terminal.out(`${json ? JSON.stringify(status) : statusLine(status)}\n`);
     },

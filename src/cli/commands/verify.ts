@@ -18,7 +18,7 @@ export const verify: Run<typeof verifyFlags> = async (invocation, terminal) => {
 function renderReport(report: VerifyReport): string {
   const { range } = report;
   const advice = report.damages.every(({ kind }) => kind === 'foreign')
-    ? 'index anew into another --data-dir or --store, or correct what names the block'
+    ? 'index again into another --data-dir or --store, or correct what names the block'
     : '"repair" says what can be kept, "repair --yes" keeps it';
   const lines = report.damages.map(({ height: at, kind, message }) =>
     at === undefined ? `damage (${kind}): ${message}` : `damage at height ${at} (${kind}): ${message}`,

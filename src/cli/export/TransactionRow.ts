@@ -30,7 +30,7 @@ export function transactionsIn({ collections }: BlockEntry): number {
   return collections.reduce((sum, { ranges }) => sum + ranges.length / 2, 0);
 }
 
-/** Makes a value of each key, and remembers at most so many. */
+/** Makes a value for each key, and caches at most `most` of them. */
 export function remembering<T>(most: number, make: (key: string) => T): (key: string) => T {
   const known = new Map<string, T>();
   return (key) => {

@@ -93,7 +93,7 @@ function listOf(...element: readonly SchemaElement[]): Schema {
 export interface ColumnShape {
   readonly name: string;
   readonly type: ColumnType;
-  /** Scattered: hardly any value occurs twice, and nobody queries ranges; a dictionary and statistics are not worth it. */
+  /** Scattered: hardly any value repeats, and no query selects ranges; a dictionary and statistics are not worth it. */
   readonly trait?: 'nullable' | 'scattered' | undefined;
 }
 
@@ -156,7 +156,7 @@ const transactions: readonly Column<TransactionRow>[] = [
   signatures('envelope_signatures', ({ envelopeSignatures }) => envelopeSignatures),
 ];
 
-/** All that there is; docs/export.md says what it holds. */
+/** Every table and column; docs/export.md describes them. */
 export const tables: readonly Table[] = [
   { name: 'blocks', columns: blocks },
   { name: 'collections', columns: collections },

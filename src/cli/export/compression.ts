@@ -6,7 +6,7 @@ import { wrongUse } from '../command.js';
 /** Measured on lines of JSON: level 6 takes twice as long for a twentieth fewer bytes. */
 export const GZIP_LEVEL = 3;
 
-/** A piece is compressed in one go, not in many with rows made in between. */
+/** A piece is compressed in one go, not in many steps between rows. */
 const CHUNK_BYTES = 512 * 1024;
 
 /** Node.js has these since 22.15 and 23.8. */

@@ -31,7 +31,7 @@ export async function exportLines(
     if (first !== undefined && flags.from !== null && first.height !== flags.from)
       throw wrongUse(`${file} begins at height ${first.height}, not at --from ${flags.from}.`);
     if (last !== undefined) checkNotBeyond(file, last.height, flags.to);
-    // Of what the file holds, the index need have no more than the last block.
+    // Of the blocks in the file, the index needs only the last one.
     const range = await exportRange(source, flags, last && { from: last.height, to: last.height });
     if (last !== undefined) await checkSame(last, source);
     const from = first?.height ?? range.from;

@@ -46,7 +46,7 @@ export function exportProgress(
       });
     },
     scanned: (share: number): void => show(() => `reading what the file holds: ${(100 * share).toFixed(0)}%`),
-    /** Why the daemon is waited for, if it is; prints changes. */
+    /** Sets why the export waits for the daemon, if it does; prints changes. */
     waits: (why?: string): void => {
       if (why !== waitsFor) say(why === undefined ? 'The daemon answers again.' : `${why}; waiting for it.`);
       waitsFor = why;

@@ -14,12 +14,12 @@ import { askDaemon, bodyOf, daemonStatus, noDaemon, unserved } from '../client/a
 import { refusalOf } from '../client/documentFrom.js';
 import { ENDLESS, type ExportProgress } from './exportProgress.js';
 
-/** Name and version of what makes the files, from whichever source. */
+/** Name and version of the program that writes the files, the same for every source. */
 export const madeBy = `${PROGRAM} ${programVersion}`;
 
-/** Before looking again for a height that is not indexed yet, or for a daemon that does not answer. */
+/** Pause before another try, for a height that is not indexed yet or a daemon that does not answer. */
 const LOOK_AGAIN_MS = 500;
-/** How often a daemon may not answer in a row: readers may be away for a second or two, and a suspended export finds its connection cut. */
+/** Misses in a row before it gives up: readers may be away for a second or two, and a suspended export finds it is cut off. */
 const MAX_MISSES = 6;
 const BUSY_MS = 1_000;
 const READ_HEIGHTS = 16;
@@ -62,7 +62,7 @@ export async function openExportSource(
     if (follow || finality === 'proven') throw await noDaemon(loaded);
     return storeSource(loaded, signal);
   }
-  /** Once it does not answer, another may: after a restart it listens elsewhere. */
+  /** After a miss, another process may answer: a restarted daemon may listen elsewhere. */
   let misses = 0;
   const lookAgain = async (error?: OperatorError): Promise<void> => {
     if (error === undefined) misses += 1;
@@ -85,14 +85,14 @@ export async function openExportSource(
     range: async () => {
       // Where nothing is proven yet, the first height that will be is not known.
       const waits = follow && finality === 'reported';
-      for (let told = await readable(found); ; told = await readable()) {
-        const { firstIndexed: first = null, latestIndexed = null } = told ?? {};
-        if (told !== undefined && first !== null && (waits || latestIndexed !== null)) {
-          // Heights that heal are there soon: their pages are waited for.
-          const ranges = joined([...told.coverage, ...told.healing]);
+      for (let state = await readable(found); ; state = await readable()) {
+        const { firstIndexed: first = null, latestIndexed = null } = state ?? {};
+        if (state !== undefined && first !== null && (waits || latestIndexed !== null)) {
+          // Healing heights are readable again soon: their pages are awaited.
+          const ranges = joined([...state.coverage, ...state.healing]);
           return { first, latest: latestIndexed ?? first - 1, ranges };
         }
-        await lookAgain(told && nothingThere(finality));
+        await lookAgain(state && nothingThere(finality));
       }
     },
     page: async (heights) => {
@@ -169,7 +169,7 @@ async function storeSource(loaded: LoadedConfig, signal: AbortSignal): Promise<E
   };
 }
 
-/** What the heights are that can be exported. */
+/** What heights must be to be exported, in messages. */
 const words = { reported: 'indexed', proven: 'proven' } as const;
 
 function nothingThere(finality: ExportFlags['finality']): OperatorError {
@@ -202,7 +202,7 @@ export async function* pagesOf(
       last = block;
     }
     asked = ahead((last?.height ?? to) + 1);
-    // Lets that read begin.
+    // Lets that read start first.
     await setImmediate();
     yield page.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
   }

@@ -21,7 +21,7 @@ import { blockRow, type BlockRow } from './TransactionRow.js';
 /** Version of the manifest and of what the files hold: raised when an older reader would misread them. */
 const FORMAT = 1;
 
-/** What an export was asked for. Only an export that asks for the same can continue it. */
+/** The options that shape an export. Only an export with the same ones can continue it. */
 interface ExportShape extends AskedShape {
   readonly chain_id: string;
   readonly from: number;
@@ -110,7 +110,7 @@ export async function exportToDirectory(
   try {
     return await writePartitions(path, await manifestIn(path, asked.resume), asked, options, parts);
   } finally {
-    // Only where nothing was written; a directory that was there may be someone's mount point.
+    // Succeeds only if nothing was written. An existing directory stays: it may be a mount point.
     if (isNew) await rmdir(path).catch(() => undefined);
     await close();
   }
@@ -148,7 +148,7 @@ async function writePartitions(
   }
   const last = begun?.partitions.at(-1);
   const wanted = asked.from ?? begun?.from;
-  // Of what the directory holds, the index need have no more than the last block, or what is written again.
+  // Of the blocks in the directory, the index needs only the last one, or those that are written again.
   const held = last && { from: Math.min(last.to, nextFrom(last, size)), to: last.to };
   const range = await exportRange(source, { ...asked, from: wanted ?? null }, held);
   const shape: ExportShape = { chain_id: source.chainId, from: wanted ?? range.from, ...options.shape };

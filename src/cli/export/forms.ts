@@ -11,7 +11,7 @@ export interface PartitionForm {
   add(block: BlockRow): void;
 }
 
-/** What the flags ask for, whatever is exported. */
+/** What the flags ask for, apart from the blocks. */
 export interface AskedShape {
   readonly file_format: FileFormat;
   /** For Parquet's pages, else of the files. */

@@ -37,7 +37,7 @@ export function growParquet(
     const columnData = columns.map(({ name, trait, type }, index): ColumnSource => {
       const source = { name, data: values[index] ?? [] };
       if (trait === 'scattered') return { ...source, encoding: 'PLAIN', statistics: false };
-      // Nobody queries ranges of binary values or scripts.
+      // Queries do not select ranges of binary values or scripts.
       return { ...source, statistics: type !== 'binary' && name !== 'script' };
     });
     // Not asynchronous here: the bytes stay in memory.
@@ -87,8 +87,8 @@ function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
 const MAX_ADDRESSES = 10_000;
 
 function physicalOf({ trait, type }: ColumnShape): (cell: unknown) => unknown {
-  // The library encodes text byte by byte, which costs more than everything else in a column without a dictionary; and it tells
-  // by identity which bytes it has met.
+  // The library encodes text byte by byte, which costs more than everything else in a column without a dictionary; and it
+  // recognizes repeated bytes by identity.
   const bytesOf = remembering(MAX_ADDRESSES, (text) => Buffer.from(text));
   const isBytes = type === 'text' && trait === 'scattered';
   const physical = isBytes ? (cell: string) => Buffer.from(cell) : cellForms[type].physical;

@@ -89,7 +89,7 @@ export async function beginPart(
       return { table: file.table, path, rows: file.rows(), bytes, sha256: sha256.digest('hex') };
     },
     publish: (): Promise<void> => explained(place, () => rename(unfinishedName(place), place)),
-    /** Removes the unfinished file, which may be finished already. Where it cannot be removed, the next export does it. */
+    /** Removes the file, finished or not. If that fails, the next export removes it. */
     discard: async (): Promise<void> => {
       stream.destroy();
       await written.catch(() => undefined);

@@ -44,7 +44,7 @@ export function tallyExport() {
   };
 }
 
-/** Whether two closing lines say the same of the lines above, whichever versions wrote them. */
+/** Whether two closing lines agree on the lines above, regardless of the versions that wrote them. */
 export function closeTheSame(one: string, other: string): boolean {
   const said = (line: string) => JSON.stringify({ ...objectOf(line), format: undefined, program: undefined });
   return said(one) === said(other);
@@ -64,7 +64,7 @@ export function readExport(name: string, tally: ExportTally) {
   /** The block that is not whole yet, and its lines so far. */
   let block: CountedBlock | undefined;
   let lines: Buffer[] = [];
-  /** The beginning of a line. */
+  /** The beginning of a line that is not complete yet. */
   let torn: Buffer[] = [];
   let closing: string | undefined;
   const refuseIf = (isWrong: boolean, why: string): void => {
@@ -104,7 +104,7 @@ export function readExport(name: string, tally: ExportTally) {
   };
 
   return {
-    /** The line that ends it, where there is one. */
+    /** The closing line, if there is one. */
     closing: (): string | undefined => closing,
     /** Keeps `bytes`: do not reuse the buffer. */
     add: (bytes: Buffer): void => {

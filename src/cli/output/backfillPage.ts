@@ -28,11 +28,11 @@ export function backfillLine({ missingHeights, rate, eta, heldBack, ranges }: Ba
 const paceOf = ({ rate, eta }: Pick<BackfillStatus, 'rate' | 'eta'>): string =>
   `${formatRate(rate)}, ETA ${eta === null ? 'unknown' : formatDuration(eta)}`;
 
-/** The pace of a range that another process works on is not known here. */
+/** Another process works on the range: its pace is not known here. */
 const isElsewhere = ({ rate, state, waitingFor }: BackfillRangeStatus): boolean =>
   state === 'running' && rate === 0 && waitingFor === null;
 
-/** How far all of it is, with the ranges that were begun, in one line. */
+/** Overall progress, with the ranges in progress, in one line. */
 export function rangesLine(backfill: BackfillStatus): string {
   const shown = backfill.ranges
     .slice(0, MAX_RANGES_IN_LINE)

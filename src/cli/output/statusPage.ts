@@ -73,7 +73,7 @@ function rowsOf(status: StatusDocument): Row[] {
     row('indexed', indexed(status)),
     row('head', `${height(status.head)} finalized, ${height(status.sealed)} sealed${lag(status)}`),
     row('rate', `${formatRate(status.rate)}${atHead}`),
-    // Above what may be long: a screen has few lines.
+    // Above the rows that may be long: a screen has few lines.
     row('ready', ready ? 'yes' : 'no', ...reasons.map(reasonWords)),
     row('waiting', waiting(status)),
     row('proven', ...proven(status)),
@@ -128,7 +128,7 @@ function cluster({ cluster: its }: StatusDocument): string[] {
   const led =
     leader === null
       ? 'no process is known to lead'
-      : `${leader.worker} on ${leader.host} leads (last heard of ${formatDuration(leader.ageSeconds)} ago)`;
+      : `${leader.worker} on ${leader.host} leads (last heartbeat ${formatDuration(leader.ageSeconds)} ago)`;
   return [`${roles.join(', ')}; ${leads ? 'it leads' : led}; ${formatCount(alive)} alive in all`];
 }
 

@@ -6,7 +6,7 @@ export function unfinishedName(path: string): string {
   return join(dirname(path), `.${basename(path)}.tmp`);
 }
 
-/** Replaces a file as a whole: after a crash, the old or the new one is there. */
+/** Replaces a file as a whole: after a crash, either the old or the new one exists. */
 export async function replaceFile(path: string, text: string): Promise<void> {
   await writeFile(unfinishedName(path), text, { flush: true });
   await rename(unfinishedName(path), path);
@@ -15,8 +15,8 @@ export async function replaceFile(path: string, text: string): Promise<void> {
 const NO_ROOM = ['ENOSPC', 'EDQUOT', 'EFBIG'];
 
 /**
- * Writes a file that others read whenever they like: without room for all of it, the old one stays. What cannot be replaced (a
- * device, a pipe, a link, a mounted file, a directory that takes no new one) is written in place.
+ * Writes a file that may be read at any time: without room for all of it, the old one stays. What cannot be replaced (a device, a
+ * pipe, a link, a mounted file, a directory that takes no new one) is written in place.
  */
 export async function writeWhole(path: string, text: string): Promise<void> {
   const about = await lstat(path).catch(() => undefined);

@@ -19,7 +19,7 @@ export function atMostEvery(intervalMs = 2_000): () => boolean {
   };
 }
 
-/** For work that takes long: says now and then how far it is, unless `isQuiet`, and hands on what ends it. */
+/** Options for long work: prints progress now and then, unless `isQuiet`, and passes on the terminal's signal. */
 export function reportingTo<T>(terminal: Terminal, inWords: (progress: T) => string, isQuiet = false) {
   const isDue = atMostEvery();
   const onProgress = (progress: T): void => {

@@ -63,8 +63,8 @@ it('takes commands through the socket beside its record, though from here neithe
   await once(server.listen(join(dataDir, 'control.sock')), 'listening');
   const { out } = await run('backfill', 'pause', '--data-dir', dataDir);
   expect(out).toBe('Every plan is paused.\n');
-  const unsure = refusal('no_daemon', /It may do it yet, so look at "backfill status" before you try again/);
-  expect(await run('backfill', 'plan', '--everything', '--data-dir', dataDir)).toMatchObject(unsure);
+  const hung = refusal('no_daemon', /It may still do it, so look at "backfill status" before you try again/);
+  expect(await run('backfill', 'plan', '--everything', '--data-dir', dataDir)).toMatchObject(hung);
 });
 
 it('is looked for where the environment says when there is no record, but the store is as good', async () => {

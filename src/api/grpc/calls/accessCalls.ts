@@ -135,7 +135,7 @@ async function blockResponse(
     .finish();
 }
 
-/** Expected errors: ApiError (unknown_id) where nothing is kept of a block that can be read; StorageError. */
+/** Expected errors: ApiError (unknown_id) without evidence of a readable block; StorageError. */
 async function evidenceResponse(highest: number, view: IndexView, store: ReadableIndex): Promise<Buffer> {
   for (const evidence of (await store.evidence()).toReversed()) {
     const { height, id, protocolState, epochState, events } = evidence;
@@ -143,7 +143,7 @@ async function evidenceResponse(highest: number, view: IndexView, store: Readabl
     const head = new WireWriter().number(1, height).bytes(2, identifierBytes(id));
     return head.bytes(3, protocolState).bytes(4, epochState).elements(5, events).finish();
   }
-  throw new ApiError(404, 'unknown_id', `nothing is kept of who signs at height ${highest} or below`);
+  throw new ApiError(404, 'unknown_id', `no evidence of a committee is stored at height ${highest} or below`);
 }
 
 /** The transaction ids are recomputed: the index keeps them as keys only. */

@@ -33,7 +33,7 @@ export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
   return new WireWriter().number(1, seconds).number(2, nanos).finish();
 }
 
-/** What is done with a call, bytes in and bytes out. */
+/** How a call is handled, bytes in and bytes out. */
 export interface ServedCall {
   readonly type: 'unary' | 'serverStream' | 'bidi';
   readonly handler: UntypedHandleCall;
@@ -78,8 +78,8 @@ export function provableBlock({ encoded, proof }: FinalizedBlock): Buffer {
 }
 
 /**
- * `flow.entities.BlockHeader` of a stored block, with every field that its id covers. `hasher`: one for many calls. Expected errors: ApiError (not_served)
- * where the index has no more than the light form.
+ * `flow.entities.BlockHeader` of a stored block, with every field that its id covers. `hasher`: one for many calls. Expected
+ * errors: ApiError (not_served) where the index has only the light form.
  */
 export function headerMessage(
   { encoded, height, proof }: FinalizedBlock,

@@ -29,7 +29,7 @@ const WAIT = 3;
 interface FeedStream<E> extends Pick<Following, 'kind' | 'until' | 'waits' | 'to'> {
   readonly start: StartPoint;
   readonly encode: (event: E) => Buffer;
-  /** Refuses a stream that could not send what is there to begin with. Expected errors: ApiError. */
+  /** Refuses a stream that could not send its first block. Expected errors: ApiError. */
   readonly check?: ((from: Cursor) => Promise<void>) | undefined;
 }
 

@@ -45,7 +45,7 @@ export function CoveragePanel({ status }: { readonly status: Status }): VNode {
   );
 }
 
-/** The strip with its legend; and every stretch as a list, for whoever cannot point at it. */
+/** The strip with its legend; and every stretch as a list, for readers without a pointer. */
 function Strip({
   chain,
   segments,

@@ -37,7 +37,7 @@ export function Figures({ status }: { readonly status: Status }): VNode {
 }
 
 function headNote({ head, headAgeSeconds, headConfirmedSeconds, sealed }: Status): string {
-  if (head === null) return 'nobody has reported it yet';
+  if (head === null) return 'no node has reported it yet';
   if (headConfirmedSeconds !== null && headConfirmedSeconds > SILENT_SECONDS)
     return `not confirmed for ${age(headConfirmedSeconds)}`;
   const moved = headAgeSeconds === null ? '' : `moved ${age(headAgeSeconds)} ago`;
@@ -52,7 +52,7 @@ function latest({ firstIndexed, latestIndexed }: Status): [string, string] {
 
 function lagNote({ head, lag, latestIndexed, reasons }: Status): string {
   if (latestIndexed === null) return 'nothing is indexed yet';
-  if (lag === null) return head === null ? 'the head is not known' : 'nobody confirms the head';
+  if (lag === null) return head === null ? 'the head is not known' : 'no node confirms the head';
   if (lag === 0) return 'everything up to the head is indexed';
   if (reasons.some(({ code }) => code === 'behind')) return 'more than ready.maxLag allows';
   return 'heights, few enough to be ready';
@@ -84,7 +84,7 @@ function proven({ proof: { anchor, mode, provenHeight, reason } }: Status): [str
   return [height, `rests on ${by} ${count(anchor.height)}, ${anchor.id.slice(0, 16)}…`];
 }
 
-/** What the lowest height waits for that is late, and why. */
+/** What the lowest height waits for, if it is late, and why. */
 function waiting({ oldestMissing, reasons, waitingFor }: Status): VNode | null {
   const late = oldestMissing ?? waitingFor;
   if (late === null || late.ageSeconds < LATE_SECONDS) return null;

@@ -8,7 +8,7 @@ const STATES: Readonly<Record<Endpoint['state'], readonly [words: string, look: 
   failing: ['failing', 'warn'],
   set_aside: ['set aside', 'bad'],
   foreign: ['foreign: left out', 'bad'],
-  unknown: ['not heard of yet', 'unknown'],
+  unknown: ['no answer yet', 'unknown'],
 };
 
 /** Each access node with its state and its troubles. */
@@ -64,7 +64,7 @@ function Node({ node }: { readonly node: Endpoint }): VNode {
   );
 }
 
-/** A node may be sound as a whole while one of its calls is not, and may have been asked in vain since the start. */
+/** A healthy node may have an unhealthy call, or may not have answered since the start. */
 function standingOf({ state, reason, calls }: Endpoint): readonly [words: string, look: string] {
   if (state === 'unknown' && reason !== null) return ['no sound answer yet', 'warn'];
   if (state !== 'healthy' || calls.length === 0) return STATES[state];

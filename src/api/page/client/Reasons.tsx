@@ -25,7 +25,7 @@ export function NoAnswer({
   );
   if (kind !== 'token') {
     const lacks = kind === 'refused' ? 'given its status' : 'answered';
-    const then = `The page asks again, and goes on by itself once there is an answer. ${last}`;
+    const then = `The page asks again, and continues once there is an answer. ${last}`;
     return notice('bad', `The daemon has not ${lacks} since ${timeOf(since)}.`, then);
   }
   const onSubmit = (event: Event): void => {
@@ -68,7 +68,7 @@ export function Reasons({ status, codes }: { readonly status: Status; readonly c
     reasons.some(isTrouble) ? 'bad' : 'busy',
     'Why it is not ready',
     troublesFirst.map(({ code, message, sinceSeconds }) => {
-      // In bold what holds it up, then, after the first colon, the details.
+      // In bold the cause, then, after the first colon, the details.
       const [what = '', ...why] = sentence(message).split(': ');
       return (
         <li key={code}>

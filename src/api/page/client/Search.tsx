@@ -29,7 +29,7 @@ type Result = Explanation | { readonly failure: string };
 
 /** Finds a height or an id. The key is in the address, so that it can be linked to and the back button works. */
 export function Search(): VNode {
-  /** A new object for each time that it is looked for. */
+  /** A new object for each search. */
   const [sought, setSought] = useState({ key: keyOfAddress() });
   const { key } = sought;
   const [text, setText] = useState(key);
@@ -63,7 +63,7 @@ export function Search(): VNode {
     event.preventDefault();
     const wanted = cleaned(text);
     if (wanted === '') return;
-    // The address does not change where the same is looked for again.
+    // Searching for the same key again does not change the address.
     if (wanted === key) setSought({ key });
     else window.location.hash = findHref(wanted);
   };
@@ -106,7 +106,7 @@ export function Search(): VNode {
   );
 }
 
-/** Why it is here or not, all that is known about it, and where its document is. */
+/** Why it is indexed or not, all that is known about it, and a link to its document. */
 function Finding({ result }: { readonly result: Result }): VNode {
   if ('failure' in result) return <p class="bad">{result.failure}</p>;
   const { height, key, kind, stage, summary } = result;

@@ -53,7 +53,7 @@ async function readJson<T>(path: string): Promise<T> {
   throw new RefusedError((body as ApiErrorBody).message, answer);
 }
 
-/** Why the daemon could not be asked, in one sentence. */
+/** Why a request to the daemon failed, in one sentence. */
 export function messageOf(error: unknown): string {
   if (error instanceof RefusedError) return `It answers, but refuses: ${error.message}.`;
   if (error instanceof DOMException && error.name === 'TimeoutError')
@@ -107,8 +107,8 @@ export function watchStatus(onChange: (view: View) => void): () => void {
       const refused = answer?.status === UNAUTHORIZED ? 'token' : 'refused';
       const kind = answer === undefined ? 'silent' : refused;
       // Proxies send dates, too.
-      const toldMs = 1_000 * (Number(answer?.headers.get('retry-after')) || 0);
-      pauseMs = Math.max(toldMs, Math.min(RETRY.maxMs, RETRY.minMs * 2 ** failures));
+      const retryAfterMs = 1_000 * (Number(answer?.headers.get('retry-after')) || 0);
+      pauseMs = Math.max(retryAfterMs, Math.min(RETRY.maxMs, RETRY.minMs * 2 ** failures));
       failures += 1;
       const { trouble } = view;
       const isQuiet = kind === 'refused' && failures <= QUIET_REFUSALS && trouble === undefined;

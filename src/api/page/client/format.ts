@@ -3,7 +3,7 @@ const decimals = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 })
 const times = new Intl.DateTimeFormat(undefined, { timeStyle: 'medium' });
 const days = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 const DAY_SECONDS = 86_400;
-/** No date is later. */
+/** The latest date that JavaScript can express. */
 const LAST_MOMENT_MS = 8.64e15;
 
 /** `158,000,123` */
@@ -46,7 +46,7 @@ export function age(seconds: number): string {
   return seconds < 1 ? 'under 1 s' : duration(Math.floor(seconds));
 }
 
-/** `62.4 %`; never 0 or 100 where it is not. */
+/** `62.4 %`; 0 and 100 only if exact. */
 export function percent(share: number): string {
   const value = share * 100;
   if (value > 0 && value < 0.1) return 'under 0.1 %';
@@ -54,12 +54,12 @@ export function percent(share: number): string {
   return `${value.toFixed(value === 0 || value === 100 ? 0 : 1)} %`;
 }
 
-/** The time of the day, where the reader is. */
+/** The time of day in the reader's time zone. */
 export function timeOf(date: Date): string {
   return times.format(date);
 }
 
-/** A moment to come, or gone: the time, and the day if it is another one. */
+/** A future or past moment: the time, and the day if it is not today. */
 export function momentIn(seconds: number): string {
   const date = new Date(Math.min(LAST_MOMENT_MS, Date.now() + seconds * 1_000));
   return Math.abs(seconds) < DAY_SECONDS / 2 ? timeOf(date) : days.format(date);
