@@ -29,7 +29,7 @@ const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
 const START_TAKES_MS = 5_000;
 /** A node that has stopped failing reports its head within this time, or fails again. */
 const HEAD_REPORTED_WITHIN_MS = 6_000;
-/** A chain whose head rose this recently is alive, whatever lagging nodes report. */
+/** A chain whose head rose this recently is advancing, whatever lagging nodes report. */
 const HEAD_RISES_WITHIN_MS = 5_000;
 /** Once the head is known, a start continues sooner than this without the answers of some nodes. */
 const START_HELD_UP_AFTER_MS = 8_500;
@@ -252,7 +252,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
         : (prover.status().reason ?? 'the newest blocks prove nothing more');
     const why =
       indexed - copied > config.ready.maxLag
-        ? `; readers use api.store, which has come only to ${copied}: it may be a replica no more, or receive nothing`
+        ? `; readers use api.store, which has come only to ${copied}: it may no longer be a replica, or receive nothing`
         : readable === Math.min(indexed, copied)
           ? ''
           : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
@@ -383,7 +383,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(codeOf(troubles), withTroubles(what, troubles, clock));
   };
 
-  /** The index is to begin at a reported head whose block no node has. */
+  /** The index would begin at a reported head whose block no node has. */
   const headLacked = (): Finding | undefined => {
     const { height = 0, troubles = [] } = listener.lacked() ?? {};
     if (troubles.length === 0) return undefined;

@@ -24,7 +24,7 @@ export interface CertificatePort {
 export type CertificateThread = ReturnType<typeof certificateThread>;
 
 /**
- * Verifies certificates in a thread of its own: each takes tens of milliseconds, the first of a committee hundreds. Reads
+ * Verifies certificates in a separate thread: each takes tens of milliseconds, the first of a committee hundreds. Reads
  * snapshots there too, which have megabytes. `start` starts the thread, when it is first needed and again after it ended.
  * Callers await each answer before the next question. Expected errors of both questions: `CertificateThreadError`.
  */

@@ -9,7 +9,7 @@ const KEPT_LEAVES = 512;
 
 /** Places in the memory of the hash function. */
 const MESSAGE = TaggedBlake2b.FREE_START;
-/** The message of the node for each bit at which ids differ: the hashes of both sides, and zeros. Bits only grow on the way down. */
+/** Per bit at which ids differ, the message of the node: the hashes of both sides, and zeros. Bits only grow on the way down. */
 const SIDES = MESSAGE + TaggedBlake2b.MESSAGE_BYTES;
 const ROOT = SIDES + ID_BITS * TaggedBlake2b.MESSAGE_BYTES;
 const OTHER_LEAF = ROOT + ID_BYTES;
