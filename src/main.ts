@@ -9,59 +9,59 @@ import { AbortError, exitCodeOf, isAbort, isReaderGone, messageOf, OperatorError
 import { openOutput, openSink, outOfDescriptors, outputError, whenAborted } from './runtime/index.js';
 import { withoutCredentials, type ExitReason } from './runtime/index.js';
 
-/** What a shell shows of a process that a signal has ended: 128 + its number. */
+/** The exit code a shell shows for a process that a signal ended: 128 + its number. */
 const signalCodes = { SIGHUP: 129, SIGINT: 130, SIGQUIT: 131, SIGTERM: 143 } as const;
 type StopSignal = keyof typeof signalCodes;
 
-/** How long a finished command waits for what still holds the process, before it says so and ends all the same. */
+/** How long a finished command waits for open resources before it reports them and exits anyway. */
 const LINGER_LIMIT_MS = 1_500;
-/** How long a command may wait for a disk or database after a signal; then it leaves what a kill would. A daemon has its own limit. */
+/** How long a command may wait for a disk or database after a signal; then it ends as if killed. A daemon has its own limit. */
 const STOP_LIMIT_MS = 3_000;
-/** The bits of a umask that keep out others than the owner. */
+/** The umask bits that deny access to everyone but the owner. */
 const OTHERS = 0o077;
-/** How long the end waits for an output that takes nothing. */
+/** How long the exit waits for an output that accepts nothing. */
 const LAST_WORDS_MS = 1_000;
 
-/** What SIGHUP asks for where a command can do it. */
+/** Registered by commands that can reload; called on SIGHUP. */
 const reloadListeners: (() => void)[] = [];
-/** Told of a bug before it ends the process: the log's last line is to name it. */
+/** Called with a bug before it ends the process, so that the log's last line names it. */
 const bugListeners: ((error: unknown) => void)[] = [];
 const terminals = [0, 1, 2].filter((descriptor) => isatty(descriptor));
 
-/** Those that are gone: then SIGHUP means that nobody is there any more. */
+/** The terminals that have closed: if any has, SIGHUP means that the user is gone. */
 const goneTerminals = (): readonly number[] => terminals.filter((descriptor) => !isatty(descriptor));
 
-// In a cluster of Node.js, as process managers make them, it would listen by asking its parent, which need not answer, and
-// not end before it is disconnected.
+// As a worker of a Node.js cluster, which process managers create, it would listen through its parent, which may not answer,
+// and could not end before it disconnects.
 Object.assign(cluster, { isPrimary: true });
 process.channel?.unref();
 
 const stop = new AbortController();
 let stoppedBy: StopSignal | undefined;
-/** Why the process ends, whatever the command says then. */
+/** Why the process ends; overrides the exit code of the command. */
 let ending: ExitReason | undefined;
 for (const signal of Object.keys(signalCodes) as StopSignal[]) {
   process.on(signal, () => {
     const reloads = signal === 'SIGHUP' && goneTerminals().length === 0 ? reloadListeners : [];
     for (const reload of reloads) reload();
-    // That it is ignored is what nohup asks for, which Node.js undoes: where there was no terminal, none has gone.
+    // nohup ignores SIGHUP, which Node.js undoes: without a terminal at the start, none can have closed.
     if (reloads.length > 0 || (signal === 'SIGHUP' && terminals.length === 0)) return;
     if (stop.signal.aborted) endBy(signal);
     stoppedBy = signal;
     stop.abort(new AbortError(signal));
     setTimeout(() => {
-      // A daemon may have begun since.
+      // A daemon may have started since.
       if (reloadListeners.length === 0) endBy(signal);
     }, STOP_LIMIT_MS).unref();
   });
 }
-// Log rotation and supervisors send it to be understood as "open the log anew", and it would end the process. Node.js may
-// be told to take it (docs/profiling.md).
+// Log rotation and supervisors send it to mean "reopen the log", but by default it ends the process. Node.js may be configured
+// to handle it (docs/profiling.md).
 if (process.listenerCount('SIGUSR2') === 0) {
   process.on('SIGUSR2', () => stderr.write('SIGUSR2 does nothing here: SIGHUP reloads a configuration.\n'));
 }
 
-/** Connections from here, open ones and those that are coming about. */
+/** Outgoing connections, open or connecting. */
 const outward = new Set<Socket>();
 subscribe('net.client.socket', (message) => {
   const { socket } = message as { readonly socket: Socket };
@@ -70,10 +70,10 @@ subscribe('net.client.socket', (message) => {
 
 const stdout = openOutput('standard output', { sink: openSink(1), columns: () => screen.columns, onRefused });
 const stderr = openOutput('standard error', { sink: openSink(2), columns: () => errScreen.columns });
-// A command waits for whoever reads its result, but not for whoever reads its remarks.
+// A command waits for the reader of its result, but not for the reader of its remarks.
 stderr.neverWait();
 const { stdout: screen, stderr: errScreen } = process;
-// The size of a terminal that is gone cannot be read.
+// The size of a closed terminal cannot be read.
 for (const stream of [screen, errScreen]) stream.on('error', () => undefined);
 process.on('exit', () => {
   if (ending !== undefined) process.exitCode = exitCodeOf(ending);
@@ -90,7 +90,7 @@ const terminal: Terminal = {
   environment: process.env,
   isTerminal: screen.isTTY,
   isLive: screen.isTTY && isLive,
-  // Of a terminal without a size, as containers and remote commands may have: that of old.
+  // Terminals of containers and remote commands may report no size: assume the classic one.
   columns: () => stdout.columns ?? 80,
   rows: () => screen.rows || 24,
   errTerminal: errScreen.isTTY && isLive ? stderr : undefined,
@@ -100,9 +100,9 @@ const terminal: Terminal = {
   signal: stop.signal,
 };
 
-/** Resolves soon, and holds up no end. */
+/** Resolves after LAST_WORDS_MS, and does not keep the process alive. */
 const aMoment = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LAST_WORDS_MS).unref());
-/** Resolves a moment after the process was told to end: no reader is waited for any longer. */
+/** Resolves a moment after the stop signal: from then on no reader is waited for. */
 const givenUp = whenAborted(stop.signal).then(aMoment);
 
 async function write(bytes: Uint8Array): Promise<boolean> {
@@ -115,15 +115,15 @@ async function write(bytes: Uint8Array): Promise<boolean> {
   }
 }
 
-/** A reader that went away (`… | head`) is no fault of ours, nor is a full disk. */
+/** A reader that has exited (`… | head`) or a full disk is not a bug. */
 function onRefused(error: NodeJS.ErrnoException): void {
-  // Nobody is there to read: the SIGHUP that comes with it ends the command in good order.
+  // The terminal has closed: the SIGHUP that comes with it ends the command in good order.
   if (goneTerminals().length > 0) return;
   if (isReaderGone(error)) {
     process.exitCode = 0;
     exit();
   }
-  // Said once: a command that writes line by line is refused each of them.
+  // Reported once: a command that writes line by line is refused every line.
   if (ending === undefined) stderr.write(`${messageOf(outputError(error, `to ${stdout.name}`))}\n`);
   void endWith('storage');
 }
@@ -141,7 +141,7 @@ function onKey(listener: (key: string) => void): () => void {
   };
 }
 
-/** What the operator can do about an error that the process meets for lack of something; `undefined` for any other. */
+/** An error caused by a missing resource, with what the operator can do; `undefined` for any other. */
 function lackOf(error: unknown): OperatorError | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const { code = '', message, ...about } = cause as NodeJS.ErrnoException & Record<string, unknown>;
@@ -156,7 +156,7 @@ function lackOf(error: unknown): OperatorError | undefined {
 
 function dieOfBug(error: unknown): void {
   const lack = lackOf(error);
-  for (const tell of bugListeners.splice(0)) tell(lack ?? error);
+  for (const report of bugListeners.splice(0)) report(lack ?? error);
   const trace = error instanceof Error ? (error.stack ?? error.message) : String(error);
   const fault = `This is a fault of the program. Please report it:\n${withoutCredentials(trace)}`;
   stderr.write(`${lack?.message ?? fault}\n`);
@@ -167,7 +167,7 @@ try {
   checkSurroundings();
   process.exitCode = exitCodeOf(await runCommandLine(process.argv.slice(2), terminal));
 } catch (error) {
-  // A command that was stopped before it was done: whoever started it is to know.
+  // Stopped before it was done: the exit status must show that.
   if (stoppedBy !== undefined && isAbort(error)) endBy(stoppedBy);
   const known = error instanceof OperatorError ? error : lackOf(error);
   if (known !== undefined) {
@@ -178,13 +178,13 @@ try {
   }
 }
 if (stoppedBy === 'SIGHUP' && goneTerminals().length > 0) endBy('SIGHUP');
-// The gRPC library closes no connection that is still coming about: behind a firewall it would hold the process for minutes.
+// The gRPC library does not close a connection that is still connecting: behind a firewall it would keep the process for minutes.
 for (const socket of outward) socket.destroy();
 endDespiteLeftovers();
 await lastWords();
 leaveTerminals();
 
-/** Directories that are created may always be entered. Expected errors: OperatorError (`storage`): the current directory is gone, or Node.js puts U+FFFD into its path. */
+/** Lets the owner enter every directory that is created. Expected errors: OperatorError (`storage`): the current directory is gone, or its path is not UTF-8. */
 function checkSurroundings(): void {
   process.umask(process.umask(OTHERS) & OTHERS);
   try {
@@ -197,7 +197,7 @@ function checkSurroundings(): void {
   }
 }
 
-/** The timer does not hold the process itself: it fires only when something else does. */
+/** The timer does not keep the process alive: it fires only if something else does. */
 function endDespiteLeftovers(): void {
   setTimeout(() => {
     // A slow reader is waited for.
@@ -212,7 +212,7 @@ function endDespiteLeftovers(): void {
   }, LINGER_LIMIT_MS).unref();
 }
 
-/** Waits for the outputs: for the reader of a result until a signal ends that, else for a moment. A file refuses it only now. */
+/** Flushes the outputs: waits for the reader of a result until a signal, otherwise for a moment. A file may refuse only now. */
 async function lastWords(): Promise<void> {
   const written = stdout.put().catch(onRefused);
   await Promise.all([
@@ -231,19 +231,19 @@ async function endWith(reason: ExitReason): Promise<void> {
 
 function exit(): never {
   leaveTerminals();
-  // No process exits while one of its threads waits for the system.
+  // A process cannot exit while one of its threads is blocked in the system.
   if (stdout.isWriting() || stderr.isWriting()) endBy(stoppedBy ?? 'SIGTERM');
   process.exit();
 }
 
-/** Node.js gives terminals back at its end, and aborts where one is gone. */
+/** Node.js restores terminals when it exits, and aborts if one has closed. */
 function leaveTerminals(): void {
   for (const descriptor of goneTerminals()) closeSync(descriptor);
 }
 
 /**
- * Ends as the signal itself would. An exit waits for every thread of the store, and one that writes to a disk that hangs
- * never comes back. Process 1 of a container cannot send itself a signal: it exits, if it can.
+ * Ends as the signal itself would. A normal exit waits for every thread of the store, and one that writes to a hanging disk
+ * never returns. Process 1 of a container cannot signal itself: it exits, if it can.
  */
 function endBy(signal: StopSignal): never {
   process.removeAllListeners(signal);

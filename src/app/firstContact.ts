@@ -7,10 +7,10 @@ import type { DaemonParts } from './health/diagnose.js';
 import type { DaemonRecord } from './lifecycle/daemonRecord.js';
 
 /**
- * Announces what the daemon is about to do: to people in five lines, to machines in one line of the log. Nothing is
- * printed at a quiet log level.
+ * Announces what the daemon is about to do: to people in five lines, to machines in one line of the log. Prints nothing at a
+ * quiet log level.
  */
-export function tellPlan(
+export function announcePlan(
   config: DaemonConfig,
   parts: Pick<DaemonParts, 'diskWatch' | 'logger' | 'store'> & {
     readonly addresses: Pick<DaemonRecord, 'api' | 'grpc' | 'metrics'>;
@@ -65,7 +65,7 @@ export function tellPlan(
   parts.print(said.join(''));
 }
 
-/** Nodes named at most. */
+/** The most nodes that are named. */
 const NODES_SHOWN = 3;
 
 function some(names: readonly string[]): string {
@@ -73,7 +73,7 @@ function some(names: readonly string[]): string {
   return `${names.slice(0, NODES_SHOWN).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** Which nodes are called through the proxy of the environment, which may have been meant for something else. */
+/** Which nodes are called through the proxy of the environment, which may have been set for another program. */
 function proxyInWords({ accessNodes, edi, peers }: DaemonConfig): string | undefined {
   const all = [...accessNodes, ...(edi.enabled ? edi.nodes : []), ...peers].map(parseEndpoint);
   const behind = all.filter((endpoint) => proxyFor(endpoint) !== undefined);

@@ -15,10 +15,10 @@ export { exitCodeOf, exitCodes, programVersion } from '../runtime/index.js';
 export type { Verdict } from './doctor/verdicts.js';
 export type { Port } from './threads/calls.js';
 
-/** A store that no daemon has open: loaded, with LevelDB, where no daemon answers. */
+/** For a store that no daemon has open: loaded, with LevelDB, only if no daemon answers. */
 export const loadStores = () => import('./stores/index.js');
 
-/** What `doctor` looks at: loaded for that alone. */
+/** The checks of `doctor`: loaded for that alone. */
 export const loadDoctor = () => import('./doctor/examine.js');
 
 /** The daemon's own check of its files: loaded, with its libraries, by `config check` alone. */

@@ -7,7 +7,7 @@ import { OperatorError, orAborted, within, withoutUrlPaths, type Clock } from '.
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
   readonly loaded: LoadedConfig;
-  /** False where no file is named, or a pipe: then there is nothing to reload. Resolves once the file may be read without a wait. */
+  /** False if no file is named, or a pipe: then there is nothing to reload. Resolves once the file can be read without waiting. */
   readonly hasFile: () => Promise<boolean>;
   /** Reads it again, from the same sources. Expected errors: OperatorError. */
   readonly load: () => Promise<LoadedConfig>;
@@ -15,13 +15,13 @@ export interface Reloading {
   readonly onWanted: (listener: () => void) => void;
 }
 
-/** A file that takes longer to answer is on a disk or mount that hangs, which is told. */
+/** A file that takes longer to answer is on a hanging disk or mount, which is logged. */
 const SILENT_AFTER_MS = 5_000;
 
 /**
- * Writes changed settings into the configuration of the running daemon whenever that is wanted, and logs the outcome: one line for what
- * has changed, one for what needs a restart. A file that cannot be used changes nothing, and is logged too. Run what it returns once the
- * daemon is built; a reload that was asked for earlier is done then.
+ * Writes changed settings into the configuration of the running daemon on request, and logs the outcome: one line for what has
+ * changed, one for what needs a restart. An unusable file changes nothing, and is logged too. Call the returned function once
+ * the daemon is built; a reload that was requested earlier happens then.
  */
 export function reloadWhenWanted(
   { hasFile, load, loaded, onWanted }: Reloading,
@@ -37,14 +37,14 @@ export function reloadWhenWanted(
   ): void => {
     const before = effective;
     const { network } = running;
-    // Defaults that may change follow from the network.
+    // Reloadable defaults depend on the network.
     if (config.network !== network)
       throw new OperatorError(
         'configuration',
         `It is for the network ${config.network}, and this daemon follows ${network}: restart it for another one`,
       );
     const changed = Object.keys(next).filter((key) => !isDeepStrictEqual(next[key], before[key]));
-    // A default that changed follows from another setting, which is logged.
+    // A changed default depends on another setting, which is logged.
     const isSet = (key: string): boolean => origins[key] !== 'default' || loaded.origins[key] !== 'default';
     const later = changed.filter((key) => !isReloadable(key) && isSet(key));
     const now = changed.filter(isReloadable);
@@ -62,7 +62,7 @@ export function reloadWhenWanted(
       logger.warn(fields, 'settings change at a restart only');
     }
   };
-  /** `running`: what may change is read in there whenever it is needed. Ends with the signal's abort reason. */
+  /** `running`: reloadable settings are read from it whenever they are needed. Ends with the signal's abort reason. */
   return async (running: DaemonConfig, onChange: () => void, signal: AbortSignal): Promise<never> => {
     for (;;) {
       await wanted.wait(signal);
@@ -73,7 +73,7 @@ export function reloadWhenWanted(
           logger.error(fields, 'the configuration file does not answer');
         }
         const next = (await orAborted(looked, signal)) ? await load() : undefined;
-        // Whatever else is logged: the operator asked.
+        // The operator asked for it, so the outcome is logged at any level.
         if (running.log.level !== 'debug') logger.setLevel('info');
         if (next !== undefined) take(next, running);
         else logger.warn({ advice: 'start with --config FILE' }, 'there is no configuration file to reload');

@@ -10,7 +10,7 @@ import { abortReason, exitCodeOf, messageOf, OperatorError, programVersion } fro
 import { systemClock, systemRandom } from '../runtime/index.js';
 import type { ExitReason, Output } from '../runtime/index.js';
 import { logBytes } from '../storage/index.js';
-import { tellPlan } from './firstContact.js';
+import { announcePlan } from './firstContact.js';
 import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
@@ -33,9 +33,9 @@ import { certificatesStarter, readerStarter, type StartReader } from './threads/
 interface Host {
   /** Where the log goes. */
   readonly stdout: TerminalStream;
-  /** Standard output and standard error. The daemon outlives whoever reads them. */
+  /** Standard output and standard error. The daemon outlives their readers. */
   readonly outputs?: readonly Output[];
-  /** True for a terminal on which a line is to be redrawn. */
+  /** True for a terminal on which a line can be redrawn. */
   readonly isLive: boolean;
   /** Aborted by the operator, to stop gracefully; the message of its reason is the name of the signal. */
   readonly signal: AbortSignal;
@@ -54,7 +54,7 @@ interface DaemonPorts {
   readonly startCertificates?: ReturnType<typeof certificatesStarter>;
 }
 
-/** What is there before the parts are built. */
+/** What exists before the parts are built. */
 interface Begun extends Pick<
   DaemonParts,
   'clock' | 'lifecycle' | 'logger' | 'metrics' | 'outputs' | 'random' | 'terminal'
@@ -67,8 +67,8 @@ interface Begun extends Pick<
 }
 
 /**
- * Runs the daemon until it is stopped, reaches its stop height or fails. Expected errors: OperatorError; whatever else it
- * throws is a bug.
+ * Runs the daemon until it is stopped, reaches its stop height or fails. Expected errors: OperatorError; anything else is a
+ * bug.
  */
 export async function runDaemon(
   config: DaemonConfig,
@@ -96,18 +96,18 @@ export async function runDaemon(
   redirectLibraryLogs({ logger });
   const lifecycle = openLifecycle({ clock, logger });
   // The log's last line. In the pretty format, the message on standard error is enough.
-  const tellEnd = (error: unknown): void => {
+  const logEnd = (error: unknown): void => {
     const exit = error instanceof OperatorError ? error.exit : 'bug';
     const stack = error instanceof Error && exit === 'bug' ? { stack: error.stack } : {};
     if (format === 'json') logger.fatal({ exitCode: exitCodeOf(exit), exit, ...stack }, messageOf(error));
   };
-  onBug?.(tellEnd);
+  onBug?.(logEnd);
   const onStop = (): void => {
     const { message: by } = abortReason(host.signal);
     logger.info({ signal: by, stopWithinSeconds: 10 }, 'stopping; a second signal forces');
     lifecycle.stop();
   };
-  // It may have come while the modules were loaded.
+  // The signal may have arrived while the modules were loaded.
   if (host.signal.aborted) onStop();
   else host.signal.addEventListener('abort', onStop, { once: true });
   const { signal } = lifecycle;
@@ -124,7 +124,7 @@ export async function runDaemon(
     await lifecycle.close();
   } catch (error) {
     // The process logs an unexpected error when it ends.
-    if (error instanceof OperatorError) tellEnd(error);
+    if (error instanceof OperatorError) logEnd(error);
     throw error;
   } finally {
     await notifier?.close();
@@ -133,7 +133,7 @@ export async function runDaemon(
   return 'done';
 }
 
-/** Reads certificates, tokens and metadata of nodes as a start does. Expected errors: those of `openSecretFiles`. */
+/** Reads certificates, tokens and the metadata for nodes as a start does. Expected errors: those of `openSecretFiles`. */
 export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
   const sporks = await readShippedSporks(config.network);
   const metrics = createMetrics({ version: programVersion, node: process.version });
@@ -141,8 +141,8 @@ export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
 }
 
 /**
- * Builds the daemon and runs it until it is to stop. The life cycle closes it. `config`: what may change while it runs is changed in there.
- * Expected errors: OperatorError; its abort reason.
+ * Builds the daemon and runs it until it must stop. The life cycle closes it. `config`: a reload changes it in place. Expected
+ * errors: OperatorError; its abort reason.
  */
 async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const { ports, lifecycle, logger, metrics, notifier, print, reload } = own;
@@ -165,7 +165,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const readers = config.roles.includes('api')
     ? startReaderThread(config, { ...own, descriptors, secretFiles })
     : undefined;
-  // What a crash may have left half written; LevelDB makes tables of it when it opens.
+  // A crash may have left this half written; LevelDB turns it into tables when it opens.
   const newestBytes = config.store === undefined ? await logBytes(storePathOf(dataDir)) : 0;
   const opening = openStoreToIndex(config, { ...own, descriptors, openStore: ports.openStore, readers });
   const store = await step('open the store', opening);
@@ -191,9 +191,9 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const upstream = openUpstream(config, { ...own, ...outside, store });
   if (isFinished(config, upstream)) {
     logger.info({ latestIndexedHeight: store.latestIndexedHeight() }, 'stop height is indexed already');
-    // What a killed daemon left. The store is locked; a database may serve others from this directory.
+    // Left by a killed daemon, as we hold the store's lock. With a database, another daemon may use this directory.
     if (config.store === undefined) removeIfPossible(join(dataDir, RECORD_FILE));
-    // A service that ends without having been ready counts as failed.
+    // A service that ends before it was ready counts as failed.
     notifier?.ready();
     return;
   }
@@ -205,7 +205,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   const addresses = await startServers(config, { ...parts, health });
   if (signal.aborted) return;
   notifier?.ready();
-  tellPlan(config, { ...parts, addresses, print });
+  announcePlan(config, { ...parts, addresses, print });
   lifecycle.untilStopped('scrubbing', parts.healing.scrub(config.scrub.bytesPerSecond, signal));
   await runIndexing(config, parts, health.diagnosis.runs);
 }

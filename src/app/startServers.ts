@@ -13,7 +13,7 @@ import { readableIndex } from './threads/readableIndex.js';
 
 type ServedParts = DaemonParts & { readonly health: DaemonStatus };
 
-/** Starts all servers, before any node is called, and writes the record through which other commands find them. Returns their addresses. */
+/** Starts all servers, before any node is called, and writes the record by which other commands find them. Returns their addresses. */
 export async function startServers(config: DaemonConfig, parts: ServedParts) {
   const { backfill, health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
@@ -67,7 +67,7 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
     state: () => ({
       ...readableIndex(config, parts),
       isReady: health.monitor.readiness().ready,
-      // One interface must not give answers from two chains.
+      // An interface must not mix answers from two chains.
       forwardingOff: network.chainReplaced(),
       nodes: config.api.forward ? network.live().map(({ endpoint }) => endpoint) : [],
     }),

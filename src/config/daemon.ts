@@ -24,7 +24,7 @@ export interface LoadedConfig extends Omit<Loaded<typeof daemonSettings>, 'value
   readonly effective: Readonly<Record<string, unknown>>;
 }
 
-/** In place of an access node: there is none, and the peers stand in for them. */
+/** In place of an access node: there is none, and the peers take its place. */
 const NO_NODE = 'none';
 
 /**
@@ -68,8 +68,8 @@ function resolved(values: DaemonValues, { isTerminal }: { readonly isTerminal: b
 }
 
 /**
- * What is wrong, and what to change, where two ports of a daemon are one, or it would ask itself; else `undefined`. It does not
- * matter to a command that only asks a daemon.
+ * What is wrong, and what to change, if two ports of a daemon are the same, or it would call itself; otherwise `undefined`. This
+ * does not matter to commands that only call a daemon.
  */
 export function clashOfPorts(config: DaemonConfig): string | undefined {
   const { accessNodes, api, edi, metrics, peers, roles } = config;

@@ -3,7 +3,7 @@ import { networkNames, networks } from './networks.js';
 import { optional, setting } from './settings.js';
 import type { Settings } from './settings.js';
 
-/** Views of epochs to come, which are above it, are safe integers too. */
+/** Low enough that the views of future epochs, which are above it, are safe integers too. */
 const MAX_HEIGHT = 1_000_000_000_000_000;
 
 /** The flags of `flow-collection-indexer devnet`, the simulated access node. */

@@ -1,23 +1,23 @@
 import { isIPv6 } from 'node:net';
 
 /**
- * How the values of a setting are written and checked. convict coerces every text, from wherever it came, and then asks
- * whether the value is accepted.
+ * How the values of a setting are written and checked. convict coerces every text, whatever its source, and then asks whether
+ * the value is accepted.
  */
 export interface Format<T> {
   /** What is allowed, in a few words, for documentation and messages. */
   readonly allowed: string;
   /** The word for a value in help. */
   readonly value: string;
-  /** The words that it allows, if any. */
+  /** The words it allows, if any. */
   readonly words?: readonly string[];
   /** True for flags without a value. */
   readonly isSwitch?: true;
   /** True for lists: the flag is repeated, and a text is separated by commas. */
   readonly isList?: true;
-  /** True where a value may contain a password: it is shown without. */
+  /** True if a value may contain a password, which is then never shown. */
   readonly isSensitive?: true;
-  /** What a text stands for. Returns the text itself where it stands for nothing. */
+  /** Converts a text to a value. Returns the text itself if it is not valid. */
   readonly coerce: (text: string) => unknown;
   readonly accepts: (value: unknown) => value is T;
 }
@@ -32,7 +32,7 @@ export function integer(min: number, max: number, value: string): Format<number>
   };
 }
 
-/** Such a number, or one of a few words. */
+/** A whole number within bounds, or one of a few words. */
 export function integerOr<const T extends string>(
   number: Format<number>,
   words: readonly T[],
@@ -107,7 +107,7 @@ export const boolean: Format<boolean> = {
 
 const CONTROL = /[\p{Cc}\p{Cs}]/u;
 
-/** Any text that is not empty and has no control characters, or halves of others, which no path or address needs. */
+/** Any text that is not empty and has no control characters or lone surrogates, which no path or address needs. */
 export function text(allowed: string, value: string): Format<string> {
   return {
     allowed,
@@ -118,7 +118,7 @@ export function text(allowed: string, value: string): Format<string> {
   };
 }
 
-/** Where a daemon listens, and is asked in a URL: its port is a key of its own. */
+/** The host a daemon listens on, and is called at in a URL: its port is a separate key. */
 export const host: Format<string> = {
   ...text('a host name or address, without port, brackets or zone', 'host'),
   accepts: (given): given is string =>
@@ -127,10 +127,10 @@ export const host: Format<string> = {
     (isIPv6(given) || (/^[^\s\p{Cc}:/?#@[\]\\]+$/u.test(given) && URL.canParse(`http://${given}`))),
 };
 
-/** A file of such a name would be made, and be sought elsewhere: Node.js puts U+FFFD where a name is not UTF-8. */
+/** Names that only a shell, or another program, would interpret; and U+FFFD, which Node.js puts where a name is not UTF-8. */
 const NOT_REPLACED = /^(?:~(?:\/|$)|\$|-$)|:\/\/|\ufffd/;
 
-/** Where a file or directory is, or is made. `-` is nowhere, as standard output is for other programs. */
+/** The path of a file or directory, existing or to be created. `-` is refused: other programs take it as standard output. */
 export function localPath(what: string, value: string): Format<string> {
   const any = text(`a ${what} of this machine (only a shell replaces ~ and $NAME)`, value);
   return { ...any, accepts: (given): given is string => any.accepts(given) && !NOT_REPLACED.test(given) };

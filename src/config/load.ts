@@ -24,7 +24,7 @@ export interface Sources {
   /** Path of a JSON file, if one was given. */
   readonly file: string | undefined;
   readonly environment: Environment;
-  /** Flag values by key, as written; several for a repeated flag. Others than those of the settings are left alone. */
+  /** Flag values by key, as written; several for a repeated flag. Keys that are not settings are ignored. */
   readonly flags: ReadonlyMap<string, readonly string[]>;
 }
 
@@ -38,9 +38,9 @@ interface Layer {
 const UNSET: Layer = { origin: 'default', given: new Map(), placeOf: (key) => key };
 
 /**
- * Merges default < file < environment < flag. Each is checked by itself, so a wrong value is told of even where a stronger
- * one hides it. Expected errors: OperatorError `configuration` for a file or the environment, `usage` for a flag; each
- * names where the value came from and what is allowed.
+ * Merges default < file < environment < flag. Each is checked separately, so a wrong value is reported even if a stronger one
+ * overrides it. Expected errors: OperatorError `configuration` for a file or the environment, `usage` for a flag; each names
+ * the source of the value and what is allowed.
  */
 export function loadSettings<S extends Settings>(settings: S, sources: Sources): Loaded<S> {
   const { file: path, environment, flags } = sources;
@@ -83,14 +83,14 @@ export function loadSettings<S extends Settings>(settings: S, sources: Sources):
   });
 }
 
-/** A settings table in convict, and the keys whose values it has refused since that was read. */
+/** A settings table in convict, and the keys whose values it has refused since they were last read. */
 function convictOf(settings: Settings) {
   const refused: string[] = [];
   const entries = Object.entries(settings).map(([key, { default: unset, format }]) => {
     const validate = (value: unknown): void => {
       if (!format.accepts(value)) refused.push(key);
     };
-    // convict keeps formats by name, for all of the process.
+    // convict keeps formats by name, for the whole process.
     const name = `of ${key}`;
     convict.addFormat({ name, validate, coerce: format.coerce });
     return [key, { default: unset, nullable: unset === null, format: name }] as const;
@@ -117,7 +117,7 @@ export function nested(flat: Readonly<Record<string, unknown>>): Record<string, 
   return root;
 }
 
-/** Freezes a value, however deep. */
+/** Freezes a value deeply. */
 export function frozen<T>(value: T): T {
   if (typeof value === 'object' && value !== null) Object.values(value).forEach(frozen);
   return Object.freeze(value);

@@ -11,7 +11,7 @@ export interface Setting<T = unknown> {
   readonly default: T;
   /** The default in words, if it depends on something else. */
   readonly defaultDoc?: string;
-  /** It can be changed while the daemon runs, by SIGHUP. */
+  /** A reload (SIGHUP) applies it to the running daemon. */
   readonly isReloadable?: true;
   /** The flag without dashes, if it is not the key in kebab case (repeatable flags are singular). */
   readonly flag?: string;
@@ -31,7 +31,7 @@ export function setting<T>(format: Format<T>, unlessGiven: NoInfer<T>, about: Ab
   return { format, default: unlessGiven, ...about };
 }
 
-/** A setting that stays `null` unless it is given. */
+/** A setting that is `null` unless it is given. */
 export function optional<T>(format: Format<T>, about: About): Setting<T | null> {
   return { format, default: null, ...about };
 }
@@ -107,7 +107,7 @@ export const daemonSettings = {
     doc: 'Bytes of received collections that may wait for their commit. The lowest missing height is always admitted.',
   }),
   'proof.mode': setting(choice(['auto', 'required', 'off']), 'auto', {
-    doc: 'Whether blocks are proven: their ids and guarantees are recomputed from what nodes send. auto: where the data of the network allow it, and it is said where not. required: a block that cannot be proven is not indexed. off: nodes are asked for less, and believed (SECURITY.md).',
+    doc: 'Whether blocks are proven: their ids and guarantees are recomputed from what nodes send. auto: where the data of the network allow it; /status says where not. required: a block that cannot be proven is not indexed. off: nodes are asked for less, and believed (SECURITY.md).',
   }),
   'proof.finality': setting(choice(['reported', 'proven']), 'reported', {
     doc: 'Which blocks can be read. reported: those that nodes call finalized. proven: none above the height up to which certificates of the consensus nodes prove the chain final (`proof.provenHeight` of /status); after a start nothing until that height is found again, except with a database, which keeps it. Not with proof.mode off.',

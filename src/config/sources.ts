@@ -5,8 +5,8 @@ import { suggestion } from './suggestion.js';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * What a file says, by key. `null` and an empty text are as if the key were not there. Expected errors: OperatorError `configuration` for a
- * file that cannot be read, is no JSON in UTF-8, or has a key that is unknown or stands in the wrong place.
+ * The values of a file, by key. `null` and an empty text count as unset. Expected errors: OperatorError `configuration` for a
+ * file that cannot be read, is not JSON in UTF-8, or has a key that is unknown or in the wrong place.
  */
 export function readFile(path: string, settings: Settings): ReadonlyMap<string, unknown> {
   let content: unknown;
@@ -19,7 +19,7 @@ export function readFile(path: string, settings: Settings): ReadonlyMap<string, 
     if (error instanceof SyntaxError)
       advice =
         ' JSON has no comments (a key that begins with $ is ignored), and no comma after the last entry.';
-    // Of the decoder.
+    // Thrown by the UTF-8 decoder.
     else if (error instanceof TypeError) advice = ' Save it as UTF-8.';
     throw new OperatorError(
       'configuration',
@@ -30,7 +30,7 @@ export function readFile(path: string, settings: Settings): ReadonlyMap<string, 
   return new Map(entriesOf(content, settings, path, ''));
 }
 
-/** convict would skip some unknown names, such as `__proto__`, and fail on a group that is none. */
+/** convict would skip some unknown names, such as `__proto__`, and fail on a group that is not an object. */
 function entriesOf(node: unknown, settings: Settings, path: string, prefix: string): [string, unknown][] {
   if (typeof node !== 'object' || node === null || Array.isArray(node)) {
     const what = prefix === '' ? 'The configuration file' : `The key ${prefix.slice(0, -1)} in`;
@@ -61,8 +61,8 @@ function entriesOf(node: unknown, settings: Settings, path: string, prefix: stri
 }
 
 /**
- * A value as convict takes it, which coerces texts only: a list is a text with commas. `undefined`: convict would look for
- * keys in it.
+ * A value as convict takes it, which coerces only texts: a list becomes a text with commas. `undefined` for objects, in which
+ * convict would look for keys.
  */
 function plain(value: unknown): unknown {
   if (typeof value === 'string') return bare(value);
@@ -71,23 +71,23 @@ function plain(value: unknown): unknown {
   return value.length === 0 ? value : value.join();
 }
 
-/** Blanks, line ends and quotes around a value are of the file or the shell that it came from. */
+/** Removes blanks, line ends and quotes around a value, which belong to the file or shell it came from. */
 export function bare(written: string): string {
   const [, , inner] = /^(["'])(.*)\1$/s.exec(written.trim()) ?? [];
   return (inner ?? written).trim();
 }
 
 /**
- * Variables that Kubernetes sets in each pod for a Service, and Docker for a linked container, both called `fci…`: by
- * their names or, where a key could have the name, by what they hold.
+ * Variables that Kubernetes sets in each pod for a Service, and Docker for a linked container, if these are called `fci…`:
+ * recognized by name or, where a key could have that name, by value.
  */
 const LINK_NAME =
   /^FCI\w*?_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:ADDR|PORT|PROTO))?|ENV_\w+)$/;
 const LINK = /^FCI\w*?(?:_PORT=(?:tcp|udp|sctp):\/\/\S+:\d+|_NAME=\/\S+\/\S+)$/;
 
 /**
- * The values of variables by the key that they set, and the names of those that describe a Service or a container and are not meant for us. An
- * empty one is as if it were not there. Expected errors: OperatorError `configuration` for any other that begins like ours.
+ * The values of variables by the key that they set, and the names of those that describe a Service or a container and are not
+ * meant for us. An empty one counts as unset. Expected errors: OperatorError `configuration` for any other with our prefix.
  */
 export function readEnvironment(
   environment: Environment,

@@ -26,7 +26,7 @@ function nearest(written: string, known: readonly string[]): readonly string[] {
     return lettersOf(word) === lettersOf(written) ? 1 : editDistance(written, word);
   });
   const least = Math.min(...distances);
-  // Where half of it is wrong, it is another word: tcsh is no bash.
+  // If half of it differs, it is another word: tcsh is not bash.
   const isClose = least <= Math.max(2, Math.floor(written.length / 3)) && 2 * least < written.length;
   return isClose ? known.slice(distances.indexOf(least)).slice(0, 1) : [];
 }

@@ -6,12 +6,12 @@ import { RequestFields } from './wire/RequestFields.js';
 import { LENGTH_DELIMITED, MAX_FIELDS, VARINT, WireReader } from './wire/WireReader.js';
 import { WireError } from './WireError.js';
 
-/** One for each collection of a block, of which Flow's nodes put a hundred into one, and the system chunk. No block can name so many. */
+/** One per collection of a block (Flow's nodes put at most a hundred into a block), and the system chunk. No block can name so many. */
 const MAX_CHUNKS = MAX_FIELDS;
 /** A peer sends far fewer in one message. */
 const MAX_BLOCKS = 10_000;
 
-/** Makes a block of its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`. */
+/** Decodes a block from its wire form, light or full (`flow.entities.Block`). Expected errors: `WireError`. */
 export type BlockDecoder = (message: Uint8Array) => FinalizedBlock;
 
 /** Decodes a `flow.access.BlockResponse`. An unknown status becomes `unknown`. Expected errors: `WireError`. */
@@ -111,13 +111,13 @@ export function decodeIndexedBlocksResponse(message: Uint8Array): BlockExecution
   return blocks;
 }
 
-/** A block as far as it has been read. */
+/** The parts of a block read so far. */
 class FoundBlock {
   height = 0;
   #blockId: Uint8Array | undefined;
   readonly #chunks: Uint8Array[][] = [];
 
-  /** Reads the message that the reader stands in, whose parts have these fields. */
+  /** Reads the message at the reader's position; `height`, `id` and `chunk` are its field numbers. */
   read(
     reader: WireReader,
     { height, id, chunk }: { readonly height?: number; readonly id: number; readonly chunk: number },
@@ -141,7 +141,7 @@ class FoundBlock {
     }
   }
 
-  /** Expected errors: `WireError` with `otherwise`, where it has no id. */
+  /** Expected errors: `WireError` with the message `otherwise` if it has no id. */
   named(otherwise: string, byteLength: number, isWithoutSystem?: boolean): BlockExecutionData {
     if (this.#blockId === undefined) throw new WireError(otherwise);
     const blockId = toIdentifier(this.#blockId);

@@ -24,8 +24,8 @@ export interface FinalizedBlock {
   readonly collectionIds: readonly Identifier[];
   readonly encoded: Uint8Array;
   /**
-   * With `encoded` all that its id and guarantees can be recomputed from, as `src/proof` encodes it. Absent: they are on the
-   * node's word.
+   * With `encoded`, all that its id and guarantees can be recomputed from, as `src/proof` encodes it. Absent: they are as the
+   * node reported them, unproven.
    */
   readonly proof?: Uint8Array;
 }

@@ -17,5 +17,5 @@ export type { VerifyCertificate } from './documents/checkDocument.js';
 export { BlockHasher, payloadHash } from './ids/BlockHasher.js';
 export type { BlockForm } from './ids/forms.js';
 
-/** Verifies certificates. With the curve's package, which takes 50 ms to load. */
+/** Verifies certificates. Loaded on demand: the package of the curve takes 50 ms. */
 export const loadCertificates = () => import('./certificates/index.js');

@@ -1,16 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-// Here, because nothing of the program runs before this, and what it is made of does not load in an older Node.js.
+// Checked here because this module runs first, and the rest of the program does not load in an older Node.js.
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
 if (major < 20 || (major === 20 && minor < 19)) {
   const { node } = process.versions;
   process.stderr.write(`Node.js ${node} is too old: install Node.js 24, or at least 20.19.\n`);
-  // `configuration` among the exit codes, which are not loaded yet.
+  // The exit code `configuration`; the table is not loaded yet.
   process.exit(78);
 }
 
-/** The root of the installed package: the nearest parent folder with a package.json, of `src/runtime` or the built files. */
+/** The root of the installed package: the nearest folder above `src/runtime`, or the built files, that has a package.json. */
 export const packageRoot: string = findRoot(import.meta.dirname);
 
 function findRoot(folder: string): string {
@@ -22,7 +22,7 @@ const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf
 export const programVersion: string = manifest.version;
 export const userAgent: string = `flow-collection-indexer/${programVersion}`;
 
-/** Who has no file descriptor left, if that is what an error says. */
+/** Whether the process or the system has run out of file descriptors, if that is what the error reports. */
 export function outOfDescriptors(error: unknown): 'process' | 'system' | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     const words = `${'code' in cause ? String(cause.code) : ''} ${cause.message}`;

@@ -3,28 +3,27 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 /** Larger files are refused: those that people name here are far smaller, and some devices never end. */
 const MAX_BYTES = 64 * 1024 * 1024;
 const STEP_BYTES = 64 * 1024;
-/** How long whoever writes into a pipe may take to begin, and then for each next part. */
+/** How long the writer of a pipe may take to begin, and then for each further part. */
 const PIPE_LIMIT_MS = 5_000;
 const PIPE_LOOK_MS = 10;
 
 /**
- * The content of a file that a person has named, or of a descriptor, which is closed. Never waits for ever: opening a pipe
- * that nobody writes into would, and reading a device may never end. Expected errors: those of the system, and an Error that
- * says what to do instead.
+ * The content of a file that a person named, or of a descriptor, which is closed. Never waits forever: opening a pipe without
+ * a writer would, and reading a device may never end. Expected errors: those of the system, and an Error that says what to do.
  */
 export function readNamedFile(
   path: string | number,
   limits: {
     /** Default: 64 MiB. */
     readonly maxBytes?: number;
-    /** It is read once, so it may be a pipe, as of a shell's `<(…)`. Blocks the thread while that is filled. */
+    /** It is read only once, so it may be a pipe such as a shell's `<(…)`. Blocks the thread until that is filled. */
     readonly mayBePipe?: boolean;
     /** Default: 5 s. */
     readonly pipeLimitMs?: number;
   } = {},
 ): Buffer {
   const { maxBytes = MAX_BYTES, mayBePipe = false, pipeLimitMs = PIPE_LIMIT_MS } = limits;
-  // Windows knows no such flag: there it is `undefined`, which counts as 0.
+  // Windows has no such flag: there it is `undefined`, which counts as 0.
   const file = typeof path === 'number' ? path : openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const about = fstatSync(file);
@@ -36,7 +35,7 @@ export function readNamedFile(
     let waitedMs = 0;
     for (;;) {
       const part = readPart(file);
-      // A pipe that was opened here has no end before somebody has written into it.
+      // A pipe opened here reads as empty until a writer has opened it.
       if (part?.length === 0 && (bytes > 0 || !about.isFIFO() || file === path)) return Buffer.concat(parts);
       if (part !== undefined && part.length > 0) {
         parts.push(part);

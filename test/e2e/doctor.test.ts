@@ -81,7 +81,7 @@ describe('doctor', () => {
     await daemon.reaches(HEAD);
     expect(await toCome()).toBe('0');
     const { saying: otherwise } = await examined(startArguments(devnet, dataDir));
-    const told = /^The daemon that runs listens at 127\.0\.0\.1, over TLS: it has other settings .*--config/;
+    const told = /^The daemon that runs listens at 127\.0\.0\.1, over TLS: its settings differ .*--config/;
     expect(otherwise('exposure', 'warning')).toMatch(told);
     daemon.program.child.kill('SIGSTOP');
     const stopped = await examined(start);

@@ -29,8 +29,8 @@ const UNFIT: Readonly<Record<number, string>> = {
 };
 
 /**
- * Whether the disk of the data directory keeps what it is given, and has room for the heights to come: up to the head, and in
- * plans. `undefined`: no node gave its head.
+ * Whether the disk of the data directory keeps what is written to it, and has room for the heights to come: up to the head, and
+ * in plans. `undefined`: no node reported its head.
  */
 export async function checkDisk(
   { dataDir, disk: { minFreeBytes }, store }: Pick<DaemonConfig, 'dataDir' | 'disk' | 'store'>,
@@ -39,7 +39,7 @@ export async function checkDisk(
 ): Promise<Finding[]> {
   if (store !== undefined) return [ok('The index is in a database, whose disks are not seen from here.')];
   let place = resolve(dataDir);
-  // It may be yet to be made.
+  // The directory may not exist yet.
   while (!(await stat(place).catch(() => undefined))) place = dirname(place);
   const room = await diskRoomOf(place);
   const { freeBytes, type } = room;

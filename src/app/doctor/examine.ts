@@ -19,8 +19,8 @@ import { ok, problem, type CheckName, type Finding, type Verdict } from './verdi
 const CHECK_LIMIT_MS = 45_000;
 
 /**
- * Checks what `start` cannot see, or says too late, and calls back with each verdict. Changes nothing. No expected errors: a
- * failure is a verdict.
+ * Checks what `start` cannot see, or reports too late, and calls back with each verdict. Changes nothing. No expected errors:
+ * a failure is a verdict.
  */
 export async function examine(
   { config, origins }: Pick<LoadedConfig, 'config' | 'origins'>,
@@ -65,7 +65,7 @@ export async function examine(
     };
     const feeds = config.edi.enabled ? config.edi.nodes.map(parseEndpoint) : [];
     const peers = config.peers.map(parseEndpoint);
-    // All at once, each once, even if it is configured for two purposes.
+    // All at once, and each only once, even if it is configured for two purposes.
     const named = [...config.accessNodes.map(parseEndpoint), ...feeds];
     const byName = new Map(named.map((endpoint) => [endpoint.name, endpoint]));
     const isOf = (endpoints: readonly Endpoint[], { name }: Endpoint): boolean =>

@@ -26,7 +26,7 @@ export async function checkExposure({
     running !== undefined &&
       (running.host !== api.host || isSecured !== (api.tls.certificateFile !== undefined)) &&
       warning(
-        `The daemon that runs listens at ${running.host}${isSecured ? ', over TLS' : ''}: it has other settings than were looked at here; ` +
+        `The daemon that runs listens at ${running.host}${isSecured ? ', over TLS' : ''}: its settings differ from those checked here; ` +
           'give doctor the flags, the environment and the --config of its start.',
       ),
     ...(isServed && !isLoopback(api.host) ? openApi(api) : []),
@@ -91,7 +91,7 @@ export function checkCertificate(
   const leaf = leafOf(readCertificate(certificateFile, { clientCaFile, keyFile }));
   const days = Math.floor((Date.parse(leaf.validTo) - clock.now()) / DAY_MS);
   const until = new Date(leaf.validTo).toISOString();
-  const next = 'put a new one, and its key, into the same files; a running daemon reloads them by itself';
+  const next = 'put a new one, and its key, into the same files; a running daemon reloads them';
   const what = `The certificate in ${certificateFile}`;
   const isEarly = Date.parse(leaf.validFrom) > clock.now();
   if (isEarly || days < 0) {
@@ -102,7 +102,7 @@ export function checkCertificate(
   return [days < RENEW_DAYS ? warning(expires) : ok(`${what} is valid until ${until}.`)];
 }
 
-/** Windows has no permission bits, and a file that is missing `start` names. */
+/** Windows has no permission bits, and `start` reports a missing file. */
 async function tooOpen(path: string | undefined): Promise<Finding | undefined> {
   if (path === undefined || process.platform === 'win32') return undefined;
   const mode = ((await stat(path).catch(() => undefined))?.mode ?? 0) & 0o777;

@@ -27,7 +27,7 @@ const EITHER: readonly (readonly [what: string, ways: readonly Method[]])[] = [
   ['blocks', BLOCKS],
   ['collections', ['GetFullCollectionByID', 'GetCollectionByID']],
 ];
-/** Of a node or a peer. */
+/** The calls that bring blocks, from a node or a peer. */
 const FOR_BLOCKS: ReadonlySet<Method> = new Set([...BLOCKS, 'SubscribeIndexedBlocks']);
 const FEED: Method = 'SubscribeExecutionDataFromStartBlockHeight';
 
@@ -75,10 +75,10 @@ export function checkNodes(
   ];
 }
 
-/** What a node says that serves a call, now or later. */
+/** The outcomes of a call that the node serves, now or later. */
 const USEFUL: ReadonlySet<CallSurvey['outcome']> = new Set(['served', 'quiet', 'rate_limited']);
 
-/** Why nothing can be had of a node or a peer, in words that follow its name; `undefined`: it is of use. */
+/** Why a node or a peer is unusable, in words that follow its name; `undefined` if it is usable. */
 function whyUnusable(survey: NodeSurvey, flag: '--access-node' | '--peer'): Finding | undefined {
   if (!survey.isAnswering) return problem('no_daemon', `does not answer: ${silence(survey, flag)}.`);
   if (survey.foreign !== undefined)
@@ -141,7 +141,7 @@ function checkNode(
     lowest > next &&
       warning(
         `${node} begins at height ${lowest}, above the next height to index, ${next}; add an --access-node that has it (the ` +
-          'daemon asks the nodes of earlier sporks in config/sporks.json by itself).',
+          'daemon also asks the nodes of earlier sporks in config/sporks.json).',
       ),
     latencyMs !== undefined &&
       latencyMs > SLOW_MS &&

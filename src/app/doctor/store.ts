@@ -30,7 +30,7 @@ export type StatusOfDaemon = () => Promise<StatusDocument | undefined>;
 
 export const nothingStored: StoredHeights = { coverage: [], sporks: [], plans: [], bytes: undefined };
 
-/** Looks at the store without opening it for writing. Expected errors: `OperatorError` of a store that does not answer. */
+/** Inspects the store without opening it for writing. Expected errors: `OperatorError` of a store that does not answer. */
 export async function lookAtStore(
   { chainId, dataDir, store }: Pick<DaemonConfig, 'chainId' | 'dataDir' | 'store'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
@@ -60,7 +60,7 @@ function leftOut({ coverage, plans }: StoredHeights): Finding | undefined {
   );
 }
 
-/** Whether what readers use receives what the store is given. Expected errors: as `lookAtStore`. */
+/** Whether the database of readers receives what is written to the store. Expected errors: as `lookAtStore`. */
 export async function checkReplica({ api }: Pick<DaemonConfig, 'api'>, clock: Clock): Promise<Finding[]> {
   if (api.store === undefined) return [];
   const { surveyDatabase } = await loadPostgres();
@@ -71,7 +71,7 @@ export async function checkReplica({ api }: Pick<DaemonConfig, 'api'>, clock: Cl
   return isReplica ? [] : [warning(trouble)];
 }
 
-/** As the running daemon tells them, else the files; nothing where neither does. Expected errors: `OperatorError` of who holds them. */
+/** As the running daemon reports them, else from the files; nothing if neither has them. Expected errors: `OperatorError` naming the process that holds them. */
 async function heightsInDirectory(
   { dataDir, chainId }: Pick<DaemonConfig, 'dataDir' | 'chainId'>,
   { clock, status }: { readonly clock: Clock; readonly status: StatusOfDaemon },
@@ -88,7 +88,7 @@ async function heightsInDirectory(
   try {
     return await surveyStore({ path, chainId }, { clock, logger: silentLogger });
   } catch (error) {
-    // Nothing is stored yet, or no copy can be made beside it, which would be opened.
+    // Nothing is stored yet, or no copy to open can be made beside it.
     if (error instanceof StorageError && !/^(?:corrupt|locked|not_a_store)$/.test(error.kind))
       return nothingStored;
     if (!(error instanceof OperatorError)) throw error;

@@ -26,7 +26,7 @@ export function problem(exit: ExitReason, message: string): Finding {
   return { verdict: 'problem', message, exit };
 }
 
-/** Those that apply. */
+/** The findings that apply. */
 export function those(...findings: readonly (Finding | false | undefined)[]): Finding[] {
   return findings.filter((finding) => finding !== false && finding !== undefined);
 }

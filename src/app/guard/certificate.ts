@@ -25,7 +25,7 @@ export function readCertificate(
       unusable(
         keyFile,
         ofKey,
-        // Which error Node.js makes of it depends on its OpenSSL.
+        // Which error Node.js throws depends on its OpenSSL.
         key.includes('ENCRYPTED')
           ? 'it needs a passphrase, and a daemon cannot ask for one; save it without a passphrase, readable only by its user'
           : 'it has no private key in PEM',
@@ -48,7 +48,7 @@ export function readCertificate(
   return { certificate, key: pem, clientCa };
 }
 
-/** SHA-256 of the first certificate of a file, which may be without a key. Expected errors: as `readCertificate`. */
+/** SHA-256 of the first certificate of a file, which need not hold a key. Expected errors: as `readCertificate`. */
 export function readFingerprint(certificateFile: string): string {
   return firstOf(readSmallFile(certificateFile, SETTING), certificateFile, SETTING).fingerprint256;
 }

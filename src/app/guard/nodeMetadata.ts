@@ -6,7 +6,7 @@ import { unlessThrown } from '../../runtime/index.js';
 import { readSmallFile, unusable } from './tokens.js';
 
 const SETTING = 'access.metadataFile';
-/** Lines of the file that count. */
+/** The most lines of the file, without comments and blank ones. */
 const MAX_LINES = 256;
 /** Nodes accept some 8 KiB of headers in all. */
 const MAX_VALUE_CHARACTERS = 4_096;
@@ -18,7 +18,7 @@ const VALUE = /^[ -~]+$/;
 /** gRPC, HTTP and we ourselves set these. */
 const TAKEN =
   /^(?:grpc-.*|sec-websocket-.*|proxy-.*|connection|content-(?:type|length|encoding)|accept-encoding|date|expect|host|http2-settings|keep-alive|te|trailer|transfer-encoding|upgrade|user-agent|via)$/;
-/** Anybody on the machine may write. */
+/** The permission bit that lets every user write. */
 const OTHERS_WRITE = 0o002;
 
 /** Metadata by node, `host:port` in lower case. */
@@ -57,7 +57,7 @@ export function readNodeMetadata(
     throw unusable(file, SETTING, why);
   };
   if (text.includes('\0')) refuse('it is not text in UTF-8');
-  // One that was removed since is read again when it is back.
+  // A file removed meanwhile is read again when it is back.
   const { mode = 0 } = unlessThrown(() => statSync(file)) ?? {};
   if (process.platform !== 'win32' && (mode & OTHERS_WRITE) !== 0)
     refuse('every user of this machine may change it; chmod 600 it');
@@ -109,7 +109,7 @@ function nodeOf(word: string): string | undefined {
   return unlessThrown(() => (isWeb ? restNode(word) : parseEndpoint(word)).name);
 }
 
-/** What calls to one node carry, as its lines say. `isPeer`: another indexer, which knows bearer tokens. */
+/** The metadata of calls to one node, from its lines. `isPeer`: another indexer, which takes bearer tokens. */
 export function credentialsFor(
   { name }: Pick<Endpoint, 'name'>,
   isPeer: boolean,

@@ -63,32 +63,32 @@ export async function openSecretFiles(
   /** For commands of users who may read the data directory. */
   const ownToken = isGuarded ? randomBytes(OWN_TOKEN_BYTES).toString('base64url') : undefined;
   const changed = new Listeners();
-  /** Nodes of the metadata file that the log has named as unknown. */
-  let toldUnknown = '';
-  /** The certificate that the log has named as one that callers refuse. */
-  let toldInvalid: string | undefined;
+  /** Nodes of the metadata file that were logged as unknown. */
+  let loggedUnknown = '';
+  /** The certificate that was logged as one that callers refuse. */
+  let loggedInvalid: string | undefined;
 
-  /** What calls to each node carry, forwarded ones as well. */
+  /** The metadata of calls to each node, forwarded ones included. */
   const nodeMetadata = (): MetadataByNode => metadata?.value() ?? new Map();
   const leaf = () => certificate && leafOf(certificate.value());
-  /** Every file is in use now as it is. */
+  /** Called when the current content of every file is in use. */
   const taken = (): void => {
     const known = new Set(nodes.map(({ name }) => name));
     const unknown = [...nodeMetadata().keys()].filter((name) => !known.has(name)).join();
-    if (unknown !== '' && unknown !== toldUnknown) {
+    if (unknown !== '' && unknown !== loggedUnknown) {
       const advice = 'compare them with accessNodes, edi.nodes, peers and api.forwardRest';
       logger.warn({ nodes: unknown, advice }, 'access.metadataFile names nodes that are not called');
     }
-    toldUnknown = unknown;
+    loggedUnknown = unknown;
     const own = leaf();
     if (own !== undefined) metrics.certificateExpires.set(Date.parse(own.validTo) / 1_000);
   };
   const checkDates = (): void => {
     const { fingerprint256, validFrom, validTo } = leaf() ?? {};
     const isValid = Date.parse(validFrom ?? '') <= clock.now() && clock.now() < Date.parse(validTo ?? '');
-    const isTold = fingerprint256 === toldInvalid;
-    toldInvalid = isValid ? undefined : fingerprint256;
-    if (isValid || isTold) return;
+    const isLogged = fingerprint256 === loggedInvalid;
+    loggedInvalid = isValid ? undefined : fingerprint256;
+    if (isValid || isLogged) return;
     const advice = 'renew it, and check the clock of this machine; the daemon reads it again by itself';
     logger.warn({ validFrom, validTo, advice }, 'callers refuse the certificate: it is not valid now');
   };
@@ -131,7 +131,7 @@ export async function openSecretFiles(
   };
 }
 
-/** Nothing is watched where no file is named. */
+/** Watches a file only if one is configured. */
 function ifNamed<T>(file: string | false | undefined, watch: (file: string) => Promise<T>) {
   return file === undefined || file === false ? undefined : watch(file);
 }
@@ -143,8 +143,8 @@ function namesLeft(tokens: readonly KnownToken[], others: readonly KnownToken[])
 }
 
 /**
- * A secret that is read again when its files change. While they cannot be used, the previous content stays in use. Expected
- * errors: OperatorError.
+ * A secret that is read again when its files change. While they are unusable, the previous content stays in use. Expected errors:
+ * OperatorError.
  */
 async function watchSecret<T>(
   parts: { readonly logger: Logger; readonly metrics: Pick<Metrics, 'certificateExpires' | 'secretReloads'> },
@@ -207,8 +207,8 @@ async function watchSecret<T>(
 }
 
 /**
- * Changes with every change of the files. One after the other: on a mount that hangs each look holds a thread of Node.js's pool,
- * and the store needs one of four.
+ * A stamp that changes with the files. Checks one after the other: on a hanging mount each check holds one of the four threads of
+ * Node.js's pool, and the store needs one.
  */
 async function stampOf(paths: readonly string[]): Promise<string> {
   const stamps: string[] = [];

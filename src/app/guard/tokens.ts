@@ -49,7 +49,7 @@ export function readTokens(file: string): readonly KnownToken[] {
   return [...linesOf(file).values()];
 }
 
-/** The first token itself, for a command that calls. Expected errors: those of `readTokens`. */
+/** The first token itself, for a command that calls a daemon. Expected errors: those of `readTokens`. */
 export function readFirstToken(file: string): string {
   const [first = ''] = linesOf(file).keys();
   return first;

@@ -27,15 +27,15 @@ const SEALING_PAUSES_MS = 10_000;
 const HEAD_UNCONFIRMED_AFTER_MS = 8_000;
 /** While starting, a known cause of the wait gets its own code after this time. */
 const START_TAKES_MS = 5_000;
-/** A node that errs no more has told its head within this time, or failed to. */
-const HEAD_TOLD_WITHIN_MS = 6_000;
-/** A chain whose head rose this recently continues, whatever lagging nodes report. */
+/** A node that has stopped failing reports its head within this time, or fails again. */
+const HEAD_REPORTED_WITHIN_MS = 6_000;
+/** A chain whose head rose this recently is advancing, whatever lagging nodes report. */
 const HEAD_RISES_WITHIN_MS = 5_000;
 /** Once the head is known, a start continues sooner than this without the answers of some nodes. */
 const START_HELD_UP_AFTER_MS = 8_500;
 /** Within this time another process takes over from a leader that is gone. */
 const LEADER_LOST_AFTER_MS = 12_000;
-/** Ids named at most in one message: a block may lack a thousand. */
+/** The most ids named in one message: a block may lack a thousand. */
 const UNRESOLVABLE_IDS_NAMED = 3;
 
 /** Everything that a daemon consists of. */
@@ -47,17 +47,17 @@ export interface DaemonParts extends IndexingParts {
   readonly secretFiles: SecretFiles;
   /** Standard output and standard error. */
   readonly outputs: readonly Output[];
-  /** On it a line is redrawn. */
+  /** Where the progress line is redrawn. */
   readonly terminal: LiveTerminal | undefined;
   /** Shared with other processes, if they share the store. */
   readonly queue: SharedQueue | undefined;
-  /** What readers use instead of the store. */
+  /** The database that readers use instead of the store. */
   readonly replica: IndexStore | undefined;
   /** Absent when no readers are served. */
   readonly readers: ReaderThread | undefined;
 }
 
-/** `undefined` where nothing is said. */
+/** `undefined` without a message. */
 function finding(code: ReadinessCode, message: string | undefined, height?: number): Finding | undefined {
   return message === undefined ? undefined : { code, message, ...(height === undefined ? {} : { height }) };
 }
@@ -65,9 +65,9 @@ function finding(code: ReadinessCode, message: string | undefined, height?: numb
 export type Diagnosis = ReturnType<typeof diagnose>;
 
 /**
- * Why the daemon is not ready, read from its parts whenever asked: without waiting, store or network. One rule: the cause that
+ * Why the daemon is not ready, read from its parts on demand, without waiting, store or network. One rule: the cause that
  * holds up the lowest missing height is named within ten seconds, with node, message, count and start. A head that does not move
- * while nodes answer is a quiet chain, not an alarm, unless `ready.maxHeadAgeSeconds` says so.
+ * while nodes answer is a quiet chain, not an alarm, unless it exceeds `ready.maxHeadAgeSeconds`.
  */
 export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const { clock, descriptors, leadership, lifecycle, listener, network, prover, store, window } = parts;
@@ -85,7 +85,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   let leaderSeenAtMs = startedAtMs;
 
   const ageOf = (sinceMs: number): number => clock.monotonic() - sinceMs;
-  /** What came while the process stood still, or its database was away, is yet to be seen: it was waited for only since. */
+  /** What arrived during a standstill of the process, or an outage of its database, is seen only afterwards: waits count from then. */
   let awakeMs = Infinity;
   const waitedMs = (ageMs: number): number => Math.min(ageMs, awakeMs);
   let databaseAwayAtMs = -Infinity;
@@ -156,7 +156,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
       ),
       leaderLost(),
     ];
-    // What follows from a lack of descriptors is not a cause of its own.
+    // Consequences of a lack of descriptors are not causes.
     const isCause = ({ message }: Finding): boolean =>
       outOfDescriptors === undefined || !/\bE[MN]FILE\b/.test(message);
     return consistent(found.filter((each) => each !== undefined).filter(isCause));
@@ -172,7 +172,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return [...early, isOwn ? undefined : heldUp(), unresolvable()];
   };
 
-  /** What does not fit, which nodes sent it, and how to fix it. */
+  /** What does not match, which nodes sent it, and how to fix it. */
   const misfit = (): Finding | undefined => {
     const trouble = line?.blocks.chainTrouble();
     if (trouble === undefined) return undefined;
@@ -224,7 +224,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('unresolvable', message, height);
   };
 
-  /** Why the database does not answer, as the store or else the queue knows; `undefined` if there is none. That of readers is another. */
+  /** Why the database does not answer, from the store or else the queue; `undefined` if it does, or there is none. Readers may use another. */
   const databaseTrouble = (): string | undefined => store.trouble?.() ?? parts.queue?.trouble();
 
   const startHeightAhead = (head: number): Finding | undefined => {
@@ -243,16 +243,16 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const beforeFirst = (store.meta()?.firstHeight ?? 0) - 1;
     const readable = Math.min(indexed, copied, Math.max(provenTo, beforeFirst));
     const lag = (target ?? readable) - readable;
-    // While no node confirms the head, the lag is unknown; a standstill alone makes nobody ready.
+    // While no node confirms the head, the lag is unknown; a standstill alone does not make the daemon ready.
     if (lag <= config.ready.maxLag || waitedMs(answerAgeMs()) >= HEAD_UNCONFIRMED_AFTER_MS) return undefined;
     const proven = readable === beforeFirst ? 'of no block yet' : `only up to ${readable}`;
     const whyNotProven =
       prover === undefined
         ? 'the process that follows the chain proves it, and has proven nothing more'
-        : (prover.status().reason ?? 'the newest blocks say nothing more');
+        : (prover.status().reason ?? 'the newest blocks prove nothing more');
     const why =
       indexed - copied > config.ready.maxLag
-        ? `; readers use api.store, which has come only to ${copied}: it may be a replica no more, or receive nothing`
+        ? `; readers use api.store, which has come only to ${copied}: it may no longer be a replica, or receive nothing`
         : readable === Math.min(indexed, copied)
           ? ''
           : `; proof.finality is proven, and finality is proven ${proven}: ${whyNotProven}`;
@@ -297,7 +297,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(because === 'store' ? 'store_stalled' : ofNodes, silent, height);
   };
 
-  /** Whether a reason keeps blocks from becoming durable. Others lie beside the line, which goes on. */
+  /** Whether a reason keeps blocks from becoming durable. Other reasons do not stop the line. */
   const holdsUp = ({ code }: Pick<Finding, 'code'>): boolean => {
     if (code === 'disk_low') return parts.diskWatch?.pause() !== undefined;
     if (code === 'database_unreachable') return store.trouble?.() !== undefined;
@@ -315,7 +315,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
   const leaderLost = (): Finding | undefined => {
     const nowMs = clock.monotonic();
     const seen = leader();
-    // Without its database none can be seen, and without nodes this process cannot lead yet: both are reported on their own.
+    // Without its database no leader can be seen, and without nodes this process cannot lead yet: both are reported separately.
     const isKnown = databaseTrouble() !== undefined || (!hasBegun && config.roles.includes('live'));
     if (isKnown || store.shared?.isLeading() !== false) leaderSeenAtMs = nowMs;
     else if (seen !== null) leaderSeenAtMs = Math.max(leaderSeenAtMs, nowMs - seen.ageSeconds * 1_000);
@@ -346,24 +346,24 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding('starting', withTroubles(what, upstreamTroubles(), clock));
   };
 
-  /** When nodes were asked first: not before the servers listen, which takes a slow machine a while. */
+  /** When nodes were first asked: only after the servers listen, which takes a while on a slow machine. */
   let askedAtMs = Infinity;
-  /** Why no head came, as nodes told last. */
+  /** Why no head was reported, by the latest troubles of the nodes. */
   let latest = { troubles: [] as readonly NodeTrouble[], atMs: -Infinity };
-  /** The head is not reported, or no longer. */
+  /** No node reports the head, or none does any longer. */
   const upstream = (): Finding | undefined => {
     const silentMs = listener.finalized.answerAgeMs();
     for (const member of network.named())
       if (member.askedAtMs >= startedAtMs) askedAtMs = Math.min(askedAtMs, member.askedAtMs);
     const forMs = waitedMs(silentMs ?? ageOf(askedAtMs));
     const isReplaced = network.chainReplaced() !== undefined;
-    // Nodes of another chain are not asked for their head: what they said of it before is old.
+    // Nodes of another chain are not asked for their head: their earlier troubles with it are old.
     let troubles = isReplaced ? network.identityTroubles() : upstreamTroubles();
     if (troubles.length > 0) latest = { troubles, atMs: clock.monotonic() };
-    // A node that errs no more has yet to tell its head, and is not unreachable: a silence would be a trouble by then.
-    else if (ageOf(latest.atMs) < HEAD_TOLD_WITHIN_MS) ({ troubles } = latest);
-    const isToldWhy = silentMs === undefined && troubles.length > 0;
-    if (forMs < (isToldWhy ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
+    // A node that has stopped failing but has not reported its head yet is not unreachable: a silent one is in trouble by then.
+    else if (ageOf(latest.atMs) < HEAD_REPORTED_WITHIN_MS) ({ troubles } = latest);
+    const isCauseKnown = silentMs === undefined && troubles.length > 0;
+    if (forMs < (isCauseKnown ? START_TAKES_MS : HEAD_UNCONFIRMED_AFTER_MS)) return undefined;
     const code = codeOf(troubles);
     const silent = `no ${network.source} has reported its head for ${wholeSeconds(forMs)} s`;
     const key = network.source === 'peer' ? 'peers' : 'accessNodes';
@@ -372,7 +372,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(code, code === 'upstream_unreachable' ? what + advice : what);
   };
 
-  /** The start still waits for the nodes to say where their chain begins, or whether there is a spork. */
+  /** The start still waits for the nodes to report where their chain begins, or whether there is a spork. */
   const startHeldUp = (): Finding | undefined => {
     if (phase() !== 'starting' || ageOf(startedAtMs) < START_HELD_UP_AFTER_MS) return undefined;
     const troubles = network.identityTroubles();
@@ -383,7 +383,7 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     return finding(codeOf(troubles), withTroubles(what, troubles, clock));
   };
 
-  /** A head was reported at which the index is to begin, and nobody has its block. */
+  /** The index would begin at a reported head whose block no node has. */
   const headLacked = (): Finding | undefined => {
     const { height = 0, troubles = [] } = listener.lacked() ?? {};
     if (troubles.length === 0) return undefined;
@@ -402,14 +402,14 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     const replaced = network.chainReplaced();
     if (replaced === undefined) return undefined;
     const silent = network.identityTroubles().filter(({ kind }) => kind === 'unreachable');
-    const words = silent.length === 0 ? '' : ` (not heard: ${describeTroubles(silent, clock)})`;
+    const words = silent.length === 0 ? '' : ` (no answer: ${describeTroubles(silent, clock)})`;
     return finding('chain_replaced', replaced + words);
   };
 
   const headBehind = (): Finding | undefined => {
     const below = network.headBelow(listener.finalized.height);
     const rises = (listener.finalized.advanceAgeMs() ?? Infinity) < HEAD_RISES_WITHIN_MS;
-    // No node has reported a head since it rose: what is known is old.
+    // No node has reported a head recently: what is known is old.
     if (below === undefined || rises || answerAgeMs() >= HEAD_RISES_WITHIN_MS) {
       headBehindSinceMs = undefined;
       return undefined;
@@ -418,8 +418,8 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     headBehindSinceMs ??= clock.monotonic();
     const [what, otherwise] =
       reached <= store.latestIndexedHeight()
-        ? ['what is indexed', ', or began anew, which their next blocks tell']
-        : ['the one that was reported before', ', or that one was false, which a restart forgets'];
+        ? ['what is indexed', ', or started over, which their next blocks will show']
+        : ['the one that was reported before', ', or that one was false, which a restart clears'];
     const message = `the nodes' head, ${head}, is ${reached - head} heights below ${what}, ${reached}, since ${timeOf(headBehindSinceMs, clock)}: they are being restored, lag far behind${otherwise}`;
     return finding('head_behind', message, head);
   };
@@ -434,9 +434,9 @@ export function diagnose(config: DaemonConfig, parts: DaemonParts) {
     holdsUp,
     leaderAgeSeconds: (): number | undefined =>
       store.shared && (store.shared.isLeading() ? 0 : leader()?.ageSeconds),
-    /** From now on reports are about this line; `undefined`: another process indexes the live range, or none does. */
+    /** Sets the line that reports are about; `undefined`: another process indexes the live range, or none does. */
     runs: (begun: IndexingLine | undefined): void => {
-      // A process that takes over is not to blame for what the one before left undone.
+      // A process that takes over is not charged with its predecessor's delay.
       if (line === undefined) progressAtMs = clock.monotonic();
       line = begun;
       hasBegun = true;

@@ -9,23 +9,23 @@ import type { IndexingParts } from '../line/runIndexing.js';
 export const HELD_UP_AFTER_MS = 5_000;
 /** After this time it is reported even without a known cause. */
 export const SILENT_FOR_MS = 8_000;
-/** Nodes named at most in one message. */
+/** The most nodes named in one message. */
 const NODES_NAMED = 3;
 
-/** What the lowest missing height waits for, and what keeps that from coming. */
+/** What the lowest missing height waits for, and what holds that up. */
 export interface HeldUp {
   readonly height: number;
-  /** What it waits for, and after a colon, if known, why that does not come. */
+  /** What it waits for, and after a colon, if known, why that is missing. */
   readonly message: string;
-  /** `undefined` while no fault is known: it may just be early. */
+  /** `undefined` while no fault is known: it may just be too early. */
   readonly code: ReadinessCode | undefined;
-  /** `store`: only that is waited for. `unserved`: there is no node to ask. */
+  /** `store`: it waits only for the store. `unserved`: there is no node to ask. */
   readonly because?: 'store' | 'unserved';
-  /** How long that has been waited for, if known: before, something else was. */
+  /** How long it has waited for that, if known: before, it waited for something else. */
   readonly forMs?: number | undefined;
 }
 
-/** What is asked of the daemon around the line. */
+/** What this needs to know of the daemon around the line. */
 export interface Surroundings extends Pick<IndexingParts, 'clock' | 'listener' | 'network'> {
   readonly store: Pick<IndexingParts['store'], 'latestIndexedHeight' | 'meta' | 'trouble'>;
   readonly descriptors: Pick<Descriptors, 'trouble'>;
@@ -46,7 +46,7 @@ export function lineHeldUp(
   // Without the database nothing continues, whatever else is wrong.
   if (away !== undefined) return { height, message: away, code: 'database_unreachable', because: 'store' };
   const { stage, waitedMs: forMs } = line.explainer.explain(height);
-  // What was stored above a gap before the start waits for its block like any other: the chain has to confirm it.
+  // A height stored above a gap before the start waits for its block like any other: the chain has to confirm it.
   const isConfirmed = stage === 'indexed' && line.window.at(height)?.status === 'durable';
   if (stage === 'committing' || isConfirmed)
     return { height, because: 'store', forMs, ...heldUpByStore(height, line, around) };
@@ -54,7 +54,7 @@ export function lineHeldUp(
     return { forMs, ...(ediOnly ? heldUpByFeed : heldUpByCollections)(height, line, around) };
   const block = line.blocks.heldUpBy();
   const what = `waiting for block ${block?.height ?? height}`;
-  // One that is back is about to be asked.
+  // A node that is back is about to be asked.
   if (block?.isUnserved === true && around.network.namesServing(height).size === 0)
     return { ...heldUpByNobody(block.height, what, around), height };
   return because(height, what, block?.troubles ?? [], around.clock);
@@ -100,7 +100,7 @@ function heldUpByCollections(height: number, line: IndexingLine, around: Surroun
     );
     return { height, message: `${what}: ${limits.join('; ')}`, code: 'upstream_refusing' };
   }
-  // What nodes said before they went on to the next spork is no cause any more.
+  // Troubles of nodes from before they moved to the next spork are no longer the cause.
   const isUnserved = network.namesServing(height).size === 0;
   const held = isUnserved ? heldUpByNobody(height, what, around) : because(height, what, troubles, clock);
   const besides = [edi?.state.trouble(), peer?.state.trouble()].filter((words) => words !== undefined);
@@ -125,7 +125,7 @@ function heldUpByFeed(height: number, { edi }: IndexingLine, { clock, listener }
   if (troubles.length > 0) return unavailable(what, troubles);
   const trouble = edi?.state.trouble();
   if (trouble !== undefined) return unavailable(`${what}; ${trouble}`, []);
-  // A stream may bring messages for heights below, or a long one over a slow line: that is progress.
+  // A stream may deliver messages for lower heights, or a long one over a slow connection: that is progress.
   const forMs = edi?.state.lateMs();
   return { height, message: what, code: undefined, ...(forMs === undefined ? {} : { forMs }) };
 }
@@ -136,8 +136,8 @@ function because(height: number, what: string, troubles: readonly NodeTrouble[],
 }
 
 /**
- * The code for the troubles of one request, by severity: wrong data, no proof, a refusal, no answer, a denial. A node that denies may
- * just be early.
+ * The code for the troubles of one request, by severity: wrong data, no proof, a refusal, no answer, a denial. After a denial, it
+ * may just be too early.
  */
 export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   const kinds = new Set(troubles.map(({ kind }) => kind));
@@ -147,12 +147,12 @@ export function codeOf(troubles: readonly NodeTrouble[]): ReadinessCode {
   return kinds.has('denied') && !kinds.has('unreachable') ? 'upstream_refusing' : 'upstream_unreachable';
 }
 
-/** What is the matter, and after a colon the troubles, if there are any. */
+/** The state `what`, and after a colon the troubles, if there are any. */
 export function withTroubles(what: string, troubles: readonly NodeTrouble[], clock: Clock): string {
   return troubles.length === 0 ? what : `${what}: ${describeTroubles(troubles, clock)}`;
 }
 
-/** What takes long to write, in words. */
+/** What is slow to write, in words. */
 export function writesFor(ms: number, { trouble }: Surroundings['store']): string {
   return `the ${trouble === undefined ? 'disk' : 'database'} has been writing one batch for ${wholeSeconds(ms)} s`;
 }

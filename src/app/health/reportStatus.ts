@@ -18,8 +18,8 @@ const NONE = { first: 0, late: 0 };
 export type DaemonStatus = ReturnType<typeof reportStatus>;
 
 /**
- * What the daemon says of itself, made from its parts on demand: `/status`, `/readyz`, the metrics and the log read it here. It
- * caches nothing, so nothing is stale.
+ * The daemon's status, made from its parts on demand: `/status`, `/readyz`, the metrics and the log read it here. It caches
+ * nothing, so nothing is stale.
  */
 export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   const { clock, listener, network, outputs, prover, store, window } = parts;
@@ -39,7 +39,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     },
   });
 
-  /** The range that readers see, with the sealed head as nodes report it. */
+  /** The range that readers see, with the sealed head that nodes report. */
   const range = (): IndexedRange => ({
     ...rangeOf(readableIndex(config, parts)),
     sealed: listener.sealed.height ?? null,
@@ -178,7 +178,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     if (stream === undefined) return { state: 'connecting', ...none };
     const { state, nextHeight, ...shown } = stream.state.status();
     const isAhead = state === 'waiting_window';
-    // Else it is up to date, and waits for the chain.
+    // Otherwise it is up to date, and waits for the chain.
     const isPaused = isAhead && nextHeight <= (window.target() ?? Infinity);
     const follows = (isAhead || state === 'streaming') && diagnosis.isHeadConfirmed();
     const other = state === 'unavailable' ? 'unavailable' : 'connecting';

@@ -16,7 +16,7 @@ const WEIGH_DATABASE_EVERY_MS = 5 * 60_000;
 const REST_PER_WEIGHING = 20;
 
 /**
- * Begins to measure the size of the store, and to watch its disk. Those of a database are not watched: one without space refuses
+ * Starts to measure the size of the store, and to watch its disk. A database's disks are not watched: without space it refuses
  * writes, and the writer waits for it.
  */
 export function watchStorage(
@@ -28,7 +28,7 @@ export function watchStorage(
   const diskWatch = store.shared === undefined ? watchDisk(where, { clock }) : undefined;
   if (diskWatch !== undefined) lifecycle.supervise(diskWatch.run(signal));
   let bytes: number | undefined;
-  /** On its own, since it may take minutes: a full disk is noticed meanwhile. */
+  /** Separate from the disk watch, since it may take minutes, in which a full disk must be noticed. */
   const weigh = async (): Promise<void> => {
     for (;;) {
       const beganAtMs = clock.monotonic();
@@ -47,7 +47,7 @@ export function watchStorage(
   return { diskWatch, storeBytes: () => bytes };
 }
 
-/** Begins to watch the progress. The caller starts the monitor once the servers run. */
+/** Starts to watch the progress. The caller starts the monitor once the servers run. */
 export function startHealth(config: DaemonConfig, parts: DaemonParts): DaemonStatus {
   const { lifecycle, metrics, window } = parts;
   const health = reportStatus(config, parts);
@@ -59,7 +59,7 @@ export function startHealth(config: DaemonConfig, parts: DaemonParts): DaemonSta
   return health;
 }
 
-/** The metrics that are read at each scrape: nothing here can be stale. */
+/** The metrics that are read at each scrape, so none of them can be stale. */
 function gaugesOf(status: DaemonStatus): ScrapedValues {
   const { backfillWatch, config, diagnosis, monitor, parts } = status;
   const { accountBuilder, backfill, diskWatch, listener, store, window } = parts;

@@ -23,12 +23,12 @@ export interface OwnAccess {
 }
 
 /**
- * How other commands find a running daemon: a small file in its data directory. One left by a crash is harmless: nothing answers at
- * its address.
+ * How other commands find a running daemon: a small file in its data directory. One left by a crash is harmless: nothing answers
+ * at its address.
  */
 export interface DaemonRecord {
   readonly pid: number;
-  /** Also in the daemon's status: tells a stale record from a live one. */
+  /** Also in the daemon's status: distinguishes a stale record from a live one. */
   readonly instance: string;
   /** The database that holds its index, without credentials. Absent: the data directory does. */
   readonly store?: string | undefined;
@@ -42,7 +42,7 @@ export interface DaemonRecord {
 }
 
 export const RECORD_FILE = 'daemon.json';
-/** How often to look whether a file by which commands find the daemon is still there. */
+/** How often to check that a file by which commands find the daemon still exists. */
 const LOOK_EVERY_MS = 10_000;
 
 /** The LevelDB folder within a data directory. */
@@ -51,9 +51,9 @@ export function storePathOf(dataDir: string): string {
 }
 
 /**
- * Keeps the record in the data directory for as long as the daemon runs, readable by its owner only. Where it cannot be written
- * (a full disk, no descriptor left), the daemon goes on, says so once, and tries again as after somebody removed it. Call what it
- * returns when something has changed.
+ * Keeps the record in the data directory while the daemon runs, readable by its owner only. If it cannot be written (a full disk,
+ * no descriptor left), the daemon continues, logs that once, and retries, as it does after the file was removed. Call the returned
+ * function when something has changed.
  */
 export function keepDaemonRecord(
   dataDir: string,
@@ -65,12 +65,12 @@ export function keepDaemonRecord(
   let isNamed = false;
   const write = (): void => {
     try {
-      // Whoever reads meanwhile has the whole one before, or the whole new one.
+      // A concurrent reader gets the whole old record, or the whole new one.
       writeFileSync(`${path}.new`, JSON.stringify(describe()) + '\n', { mode: 0o600 });
       renameSync(`${path}.new`, path);
       isNamed = false;
     } catch (error) {
-      // What it says is old, and a missing one is looked for.
+      // The old record is outdated, and a missing one is retried.
       removeIfPossible(path);
       const advice = 'name its ports (--api-host, --api-port) to commands';
       const fields = { path, why: messageOf(error), advice };
@@ -86,8 +86,8 @@ export function keepDaemonRecord(
 }
 
 /**
- * Calls `action` whenever a file was removed, until the daemon stops: what cleans temporary directories takes it after some days.
- * Asks one question at a time, as a disk that hangs must hold nothing up. Expected errors: the life cycle's abort reason.
+ * Calls `action` whenever a file was removed, until the daemon stops: cleaners of temporary directories take it after some days.
+ * Checks one at a time, as a hanging disk must hold nothing up. Expected errors: the life cycle's abort reason.
  */
 export async function whenRemoved(
   path: string,
@@ -102,13 +102,13 @@ export async function whenRemoved(
   }
 }
 
-/** Removes what does no harm where it stays: on a disk that is read-only by now, it does. */
+/** Removes a file if that is possible: on a disk that has become read-only it stays, which does no harm. */
 export function removeIfPossible(path: string): void {
   unlessThrown(() => rmSync(path, { recursive: true, force: true }));
 }
 
 /**
- * `undefined` when it is missing or unreadable, or was copied with the directory of another daemon, which its socket tells: then no
+ * `undefined` if it is missing or unreadable, or was copied with the directory of another daemon, as its socket shows: then no
  * daemon is known here.
  */
 export function readDaemonRecord(dataDir: string): DaemonRecord | undefined {
@@ -126,7 +126,7 @@ function recordIn(dataDir: string): DaemonRecord | undefined {
 const inodeOf = (path: string): bigint | undefined =>
   unlessThrown(() => statSync(path, { bigint: true }).ino);
 
-/** False where this user may not see whether a daemon is recorded. */
+/** False if this user may not see whether a daemon is recorded. */
 export function mayReadRecord(dataDir: string): boolean {
   try {
     accessSync(join(dataDir, RECORD_FILE), constants.R_OK);
@@ -136,7 +136,7 @@ export function mayReadRecord(dataDir: string): boolean {
   }
 }
 
-/** The record of a daemon that runs: it may hang, since the system takes the connection for it. */
+/** The record of a running daemon, which may hang: the system accepts the connection for it. */
 export async function runningDaemon(dataDir: string): Promise<DaemonRecord | undefined> {
   const record = readDaemonRecord(dataDir);
   if (record?.control === undefined) return undefined;

@@ -10,7 +10,7 @@ export interface PlainResponse {
   readonly bytes: Buffer;
 }
 
-/** One GET of a daemon, uncompressed, with our credentials. Rejects when no such server answers, or the signal aborts. */
+/** One GET to a daemon, uncompressed, with our credentials. Rejects when no such server answers, or the signal aborts. */
 export async function daemonRequest(
   { hostname, pathname, port, search }: URL,
   { certificate, token }: OwnAccess,
@@ -20,10 +20,10 @@ export async function daemonRequest(
   const socket = certificate === undefined ? undefined : await secured(host, port, certificate, signal);
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
   const to = { host, port: port === '' ? 80 : port, path: pathname + search, signal };
-  // The agent that all share may have been told to go through a proxy of the environment.
+  // The global agent may be configured to use a proxy of the environment.
   const way = socket === undefined ? { agent: false as const } : { createConnection: () => socket };
   const sent = request({ ...to, ...way, headers: { 'accept-encoding': 'identity', ...authorization } });
-  // An answer that breaks off says so itself.
+  // A response that breaks off emits its own error.
   sent.on('error', () => undefined);
   try {
     const [response] = (await once(sent.end(), 'response')) as [IncomingMessage];

@@ -2,7 +2,7 @@ import { statfs } from 'node:fs/promises';
 
 /** Writing resumes at this multiple of the minimum, so that it does not stop again at once. */
 const RESUME_AT = 1.25;
-/** With room for fewer further files, writing pauses too: LevelDB makes new ones all the time, some ten at once. */
+/** With room for fewer new files, writing pauses too: LevelDB creates files all the time, some ten at once. */
 const MIN_FREE_FILES = 100;
 const MIB = 1024 ** 2;
 

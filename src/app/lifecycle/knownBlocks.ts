@@ -40,9 +40,9 @@ export async function soundBlock(
 }
 
 /**
- * Records with a range the parent of the spork root just above it, as the spork table has it, if that root was indexed when the
- * table did not have it yet. Without that, the last block of the range would not link to the root, which may name a discarded
- * parent. Expected errors: `StorageError`.
+ * Records with a range the parent of the spork root just above it, from the spork table, if that root was indexed before the
+ * table had it. Otherwise the last block of the range would not link to the root, which may name a discarded parent. Expected
+ * errors: `StorageError`.
  */
 export async function confirmRootAbove(
   { to }: HeightRange,
@@ -64,7 +64,7 @@ export function readShippedSporks(network: string): Promise<SporkTable> {
   return readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
 }
 
-/** What the configuration knows of the chain, against a stored block that may be of another one. */
+/** Contradictions between what the configuration knows of the chain and a stored block, which may be of another chain. */
 export async function objectionsOf(
   { network, proof }: Pick<DaemonConfig, 'network' | 'proof'>,
   { mustBeProven = false }: { readonly mustBeProven?: boolean } = {},

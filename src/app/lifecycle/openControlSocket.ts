@@ -22,12 +22,12 @@ export type ControlAnswer =
   { readonly done: unknown } | { readonly refused: { readonly exit: ExitReason; readonly message: string } };
 
 /**
- * Takes commands that change something, through a socket in the data directory, which belongs to its owner like the store
- * itself. No web page, other machine or other user can reach it, whatever addresses the servers listen on. One line of JSON
- * in, one out. Returns its path.
+ * Takes commands that change something, through a socket in the data directory, which belongs to the owner of the store. No web
+ * page, other machine or other user can reach it, whatever addresses the servers listen on. One line of JSON in, one out.
+ * Returns its path.
  *
- * Listens in the data directory, else in a directory of its own below that for temporary files: the path may be too long for a
- * socket, and some file systems have none. Expected errors: OperatorError `storage`.
+ * Listens in the data directory, else in a new directory under the system's temporary one: the path may be too long for a
+ * socket, and some file systems have no sockets. Expected errors: OperatorError `storage`.
  */
 export async function openControlSocket(
   dataDir: string,
@@ -64,7 +64,7 @@ export async function openControlSocket(
       text += part;
       const end = text.indexOf('\n');
       if (end < 0 && text.length <= MAX_REQUEST_BYTES) return;
-      // What else is said is dropped. Whoever does not hang up keeps nobody else out.
+      // Further input is dropped. A caller that does not hang up blocks no other.
       socket.removeAllListeners('data').resume().setTimeout(0);
       const answering = answerTo(text.slice(0, Math.max(0, end)));
       lifecycle.supervise(answering);
@@ -97,15 +97,15 @@ export async function openControlSocket(
     }
   };
   const path = await listenIn(resolve(dataDir)).catch(listenElsewhere);
-  let isTold = false;
-  server.on('listening', () => (isTold = false));
+  let isLogged = false;
+  server.on('listening', () => (isLogged = false));
   server.on('error', (error) => {
-    if (!isTold) logger.warn({ path, why: messageOf(error) }, 'cannot listen for commands');
-    isTold = true;
+    if (!isLogged) logger.warn({ path, why: messageOf(error) }, 'cannot listen for commands');
+    isLogged = true;
   });
   const listenAgain = (): void => {
     server.close();
-    // Where it cannot be made, the server says why it cannot listen.
+    // If the folder cannot be created, the server reports why it cannot listen.
     unlessThrown(() => ownFolder && mkdirSync(ownFolder, { mode: 0o700, recursive: true }));
     server.listen({ path });
   };

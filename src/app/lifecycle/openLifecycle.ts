@@ -9,9 +9,9 @@ import { DatabaseFault } from '../../storage/index.js';
  * time is for its exit.
  */
 export const STOP_TIMEOUT_MS = 8_000;
-/** How often the log is told of a step of the start that is not over. */
-const STEP_TOLD_EVERY_MS = 10_000;
-/** More who wait for the end at once are a leak, of which Node.js warns. */
+/** How often a step of the start that is not over is logged. */
+const STEP_LOGGED_EVERY_MS = 10_000;
+/** More listeners for the stop at once are a leak, for which Node.js warns. */
 const MAX_STOP_LISTENERS = 64;
 
 export type Lifecycle = ReturnType<typeof openLifecycle>;
@@ -22,7 +22,7 @@ export type Lifecycle = ReturnType<typeof openLifecycle>;
  */
 export function openLifecycle({ clock, logger }: { readonly clock: Clock; readonly logger: Logger }) {
   const controller = new AbortController();
-  /** Aborted as soon as the daemon is to stop, for whatever reason. */
+  /** Aborted as soon as the daemon must stop, for any reason. */
   const signal: AbortSignal = controller.signal;
   const closers: { readonly name: string; readonly close: () => void | Promise<void> }[] = [];
   let failure: { readonly error: unknown } | undefined;
@@ -40,7 +40,7 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
 
   /** Stops the daemon because of an unexpected error; `outcome` throws the first one. */
   const fail = (error: unknown): void => {
-    // Told to stop, it waits for a database no longer: what is not durable is fetched again.
+    // Once stopping, it no longer waits for a database: what is not durable is fetched again.
     if (signal.aborted && error instanceof DatabaseFault) return;
     failure ??= { error };
     stop();
@@ -56,26 +56,26 @@ export function openLifecycle({ clock, logger }: { readonly clock: Clock; readon
   /** A step of the start, which may take minutes: every 10 s the log says so, and `onSlow` is called. */
   const step = <T>(name: string, work: Promise<T>, onSlow?: () => void): Promise<T> => {
     let seconds = 0;
-    const telling = every(clock, STEP_TOLD_EVERY_MS, () => {
-      seconds += STEP_TOLD_EVERY_MS / 1_000;
+    const logging = every(clock, STEP_LOGGED_EVERY_MS, () => {
+      seconds += STEP_LOGGED_EVERY_MS / 1_000;
       logger.info({ step: name, seconds }, 'a step of the start takes its time');
       onSlow?.();
     });
-    return work.finally(() => telling.cancel());
+    return work.finally(() => logging.cancel());
   };
 
   /** Registers something to close; the last one registered is closed first. */
   const onClose = (name: string, close: () => void | Promise<void>): void =>
     void closers.push({ name, close });
 
-  /** Supervises what reads or writes the store: that closes when it has ended. */
+  /** Supervises work that reads or writes the store, which closes only after it has ended. */
   const untilStopped = (name: string, running: Promise<void>): void => {
     supervise(running);
     onClose(name, () => running.catch(() => undefined));
   };
 
   /**
-   * Waits for work that ends when the daemon stops, but then no longer than closing may take. Its failure ends the
+   * Waits for work that ends when the daemon stops, from then on only as long as closing may take. Its failure ends the
    * daemon.
    */
   const waitFor = async (name: string, work: Promise<void>): Promise<void> => {

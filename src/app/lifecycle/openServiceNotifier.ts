@@ -6,7 +6,7 @@ import { every, messageOf, within, type Clock } from '../../runtime/index.js';
 
 /** How long a start may take from each message on. */
 const MORE_TIME_MS = 120_000;
-/** Signs of life per watchdog period: one may be lost. */
+/** Keep-alive messages per watchdog period: one may be lost. */
 const SIGNS_OF_LIFE = 2;
 
 const SILENT_ADVICE =
@@ -18,8 +18,8 @@ const MAX_WAITING_CHARACTERS = 8_192;
 const LAST_MESSAGES_MS = 1_000;
 
 /**
- * Passes each line on. A separate shell, started while the process is small: starting systemd-notify from the daemon itself
- * would copy the page tables of all its memory each time (docs/decisions/0011-service-manager.md).
+ * Forwards each line. A separate shell, started while the process is small: starting systemd-notify from the daemon itself would
+ * copy the page tables of all its memory each time (docs/decisions/0011-service-manager.md).
  */
 const HELPER = 'while IFS= read -r message; do systemd-notify "$message"; done';
 const startShell = () => spawn('/bin/sh', ['-c', HELPER], { stdio: ['pipe', 'ignore', 'pipe'] });
@@ -27,7 +27,7 @@ const startShell = () => spawn('/bin/sh', ['-c', HELPER], { stdio: ['pipe', 'ign
 interface Dependencies {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Aborted when the daemon stops. Signs of life continue until this is closed. */
+  /** Aborted when the daemon stops. Keep-alive messages continue until this is closed. */
   readonly signal: AbortSignal;
   /** Default: the shell. */
   readonly startHelper?: typeof startShell;
@@ -37,10 +37,10 @@ interface Dependencies {
 export type ServiceNotifier = NonNullable<ReturnType<typeof openServiceNotifier>>;
 
 /**
- * Tells the service manager that started this process how the daemon is: alive, ready, stopping, in the protocol of systemd's
- * `sd_notify`. Signs of life come from a timer of the event loop, so they stop when it hangs; they are given where the manager ends
- * the process after a time without one. A message that cannot be sent delays nothing, and is logged once. `undefined` if no
- * service manager expects messages, or none can be sent.
+ * Reports the state of the daemon (alive, ready, stopping) to the service manager that started it, by the protocol of systemd's
+ * `sd_notify`. Keep-alive messages come from a timer of the event loop, so they stop when it hangs; they are sent only if the
+ * manager has a watchdog. A message that cannot be sent delays nothing, and is logged once. `undefined` if no service manager
+ * expects messages, or none can be sent.
  */
 export function openServiceNotifier(
   { NOTIFY_SOCKET: socket = '', WATCHDOG_PID: meantFor = '', WATCHDOG_USEC: limit = '' }: NodeJS.ProcessEnv,
@@ -57,7 +57,7 @@ export function openServiceNotifier(
   try {
     helper = startHelper();
   } catch (error) {
-    // A sandbox allows no other program, or there is no memory for one: the daemon itself needs none.
+    // A sandbox may allow no other program, or memory may be short: the daemon itself does not need one.
     failed(error);
     return undefined;
   }
@@ -73,7 +73,7 @@ export function openServiceNotifier(
     if (stdin.writableLength > MAX_WAITING_CHARACTERS) failed(new Error('systemd-notify is stuck'));
     else stdin.write(`${message}\n`);
   };
-  // It may be for another process, such as a wrapper that started this one.
+  // The watchdog may be meant for another process, such as a wrapper that started this one.
   const isOurs = meantFor === '' || meantFor === String(process.pid);
   const watchdogMs = Number(limit) / 1_000;
   const isWatched = isOurs && watchdogMs > 0 && watchdogMs < Infinity;
@@ -86,12 +86,12 @@ export function openServiceNotifier(
     ready: (): void => send('READY=1'),
     /** Asks for more time to start. */
     moreTime: (): void => send(`EXTEND_TIMEOUT_USEC=${MORE_TIME_MS * 1_000}`),
-    /** Resolves when everything is passed on, after a second at most. */
+    /** Resolves when everything is forwarded, after at most a second. */
     close: async (): Promise<void> => {
       signs?.cancel();
       stdin.end();
       await within(clock, LAST_MESSAGES_MS, ended);
-      // One that is stuck would try what waits for a daemon that is gone.
+      // A stuck helper would go on sending the waiting messages for a daemon that has ended.
       helper.kill();
     },
   };

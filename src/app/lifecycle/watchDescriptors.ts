@@ -8,14 +8,14 @@ import { Listeners, OperatorError, outOfDescriptors, sleep, unlessThrown } from 
 import type { Clock } from '../../runtime/index.js';
 
 const LOOK_EVERY_MS = 1_000;
-/** With fewer left, whatever is opened next may fail: the shares leave more. */
+/** With fewer left, the next open may fail: the shares leave more. */
 const LOW = 4;
 
 /** Standard streams, event loops, listening sockets, the reader thread; and short-lived: files, names, a thread that is replaced. */
 const OWN = 42;
 /** LevelDB's log, manifest and lock; one more log, a table that is written, and tables that are read at this moment. */
 const LEVEL = 12;
-/** Connections to a database, for reads and for writes, and one that is replaced. */
+/** Connections to a database, for reads and for writes, and one that is being replaced. */
 const PER_DATABASE = 17;
 /** Connections of a node: for calls, for forwarded ones, and two that are being replaced. Each forwarded stream has its own. */
 const PER_NODE = 4;
@@ -23,12 +23,12 @@ const PER_NODE = 4;
 const LIVE_STREAMS = 8;
 /** A range of history: a historic node, its blocks, its execution data. */
 const PER_RANGE = 3;
-/** For whatever was not thought of. */
+/** For anything not counted above. */
 const SPARE = 8;
 /** Commands of the owner of the data directory. */
 export const MAX_CONTROL_CONNECTIONS = 8;
 
-/** The fewest connections of a port. */
+/** The fewest connections that a port gets. */
 const LEAST_PER_PORT = 8;
 /** Of what is left, for probes and scrapers. */
 const METRICS_SHARE = 1 / 8;
@@ -43,7 +43,7 @@ const NOT_TABLES = 10;
 /** Tables beyond those that may be open. More do not make reads faster. */
 const MOST_TABLES = 1_038;
 const TABLES_SHARE = 1 / 8;
-/** With fewer descriptors, all are for other things. */
+/** With fewer descriptors, none are set aside for tables. */
 const TABLES_FROM = 1_024;
 
 /** The entry of `/proc/self/limits`: the soft limit. */
@@ -54,9 +54,9 @@ const OPEN_NOW = process.platform === 'linux' ? '/proc/self/fd' : '/dev/fd';
 export type Descriptors = ReturnType<typeof watchDescriptors>;
 
 /**
- * The file descriptors of this process. What the daemon needs for itself is set aside before its ports get the rest, so that no
- * number of callers can take them from the store. The limit is read again every second, as are those in use: somebody may lower
- * the one, and the system may run out of the others. Expected errors: OperatorError (`configuration`) when they do not suffice.
+ * The file descriptors of this process. The daemon's own need is set aside before its ports get the rest, so that no number of
+ * callers can take them from the store. Limit and use are read again every second: the limit may be lowered, and the system may
+ * run out of files. Expected errors: OperatorError (`configuration`) if the limit does not suffice.
  */
 export function watchDescriptors(
   config: DaemonConfig,
@@ -66,7 +66,7 @@ export function watchDescriptors(
   let limit = descriptorLimit();
   let shares = sharesOf(config, limit);
   let trouble: string | undefined;
-  /** Why the store waits for one. */
+  /** Why the store waits for a descriptor. */
   let storeWaits: string | undefined;
 
   const howToRaise = (): string => {
@@ -74,7 +74,7 @@ export function watchDescriptors(
     return `ulimit -n ${plenty}, or LimitNOFILE=${plenty} of the systemd unit`;
   };
   /** One line if the ports get less than was asked for. */
-  const tell = (): void => {
+  const logShortage = (): void => {
     if (shares.isEnough) return;
     const advice = `raise the limit to ${plentyFor(config)}: ${howToRaise()}`;
     logger.warn(
@@ -84,22 +84,22 @@ export function watchDescriptors(
   };
   const look = async (): Promise<void> => {
     const now = descriptorLimit();
-    if (now !== limit) logger.warn({ files: now, before: limit }, 'another number of files may be open now');
+    if (now !== limit) logger.warn({ files: now, before: limit }, 'the limit of open files has changed');
     limit = now;
     const next = sharesOf(config, limit);
     if (!isDeepStrictEqual(next, shares)) {
       shares = next;
-      tell();
+      logShortage();
       changed.tell();
     }
     const ofProcess = (count: number | string): string =>
       `${count} files that this process may have open are open`;
     try {
-      // One of them is the look itself.
+      // One of them is opened by this check.
       const open = (await readdir(OPEN_NOW)).length - 1;
       trouble = limit - open >= LOW ? undefined : ofProcess(`${open} of ${limit}`);
     } catch (error) {
-      // Any other error: the system does not say.
+      // Any other error: the number is unknown.
       const who = outOfDescriptors(error);
       const ofSystem = 'the system has as many files open as it allows (fs.file-max)';
       trouble = who === 'system' ? ofSystem : who && ofProcess(`all ${limit}`);
@@ -115,9 +115,9 @@ export function watchDescriptors(
       `Only ${limit} files may be open at once, but with this configuration the daemon needs ${fewest}, and ` +
         `${plentyFor(config)} for api.maxConnections. Raise the limit (${howToRaise()}).`,
     );
-  tell();
+  logShortage();
   return {
-    /** As of the last look, a second ago at most. */
+    /** As of the last check, at most a second ago. */
     shares: () => shares,
     /** The store cannot open a file, for a reason in words; `undefined`: it can again. */
     storeWaits: (why: string | undefined): void => void (storeWaits = why),
@@ -146,8 +146,8 @@ function descriptorLimit(): number {
   const limits = unlessThrown(() => readFileSync('/proc/self/limits', 'utf8')) ?? '';
   const [, limited] = OPEN_FILES.exec(limits) ?? [];
   if (limited !== undefined) return limited === 'unlimited' ? Infinity : Number(limited);
-  // Another system than Linux, or nothing can be opened any more: ask Node.js, which takes longer.
-  // It would ask the DNS for the name of each connection, and everything would wait for that.
+  // Not Linux, or no file can be opened any more: ask Node.js, which takes longer.
+  // By default it would look up the name of each connection in the DNS, and everything would wait for that.
   const report = Object.assign(process.report, { excludeNetwork: true });
   const { userLimits } = report.getReport() as {
     readonly userLimits?: { readonly open_files?: { readonly soft?: number | string } };
@@ -172,7 +172,7 @@ function sharesOf(config: DaemonConfig, limit: number) {
   return {
     /** The most connections of callers to each port of the read API. */
     perPort,
-    /** That is `api.maxConnections`. */
+    /** `perPort` is `api.maxConnections`. */
     isEnough: ports === 0 || perPort === maxConnections,
     /** The same for the port of metrics and probes. */
     metrics,
@@ -183,7 +183,7 @@ function sharesOf(config: DaemonConfig, limit: number) {
   };
 }
 
-/** The fewest with which each port may have `api.maxConnections`. */
+/** The fewest descriptors with which each port gets `api.maxConnections`. */
 function plentyFor(config: DaemonConfig): number {
   let limit = TABLES_FROM;
   while (!sharesOf(config, limit).isEnough) limit *= 2;

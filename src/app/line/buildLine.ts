@@ -15,20 +15,20 @@ import { ParentLinkError, type RangeStore, type WriteRoom } from '../../storage/
 import { rootParentsOf, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /**
- * Heights and bytes of one durable batch at most: large enough that its sync costs little per height, and at most half the
+ * The most heights and bytes of one durable batch: large enough that its sync costs little per height, and at most half the
  * window, so that the other half is fetched meanwhile.
  */
 const GROUP_MAX_HEIGHTS = 32;
-/** A height without collections costs a batch next to nothing: for those, the sync is most of the cost. */
+/** A height without collections adds almost nothing to a batch: the sync is most of the cost. */
 const GROUP_MAX_EMPTY_HEIGHTS = 128;
 const GROUP_MAX_BYTES = 8 * 1024 * 1024;
-/** For a range of history: the live range may have to wait for its batch. */
+/** Small, for a range of history: the live range may have to wait for its batch. */
 const HISTORY_GROUP_MAX_BYTES = 2 * 1024 * 1024;
 /** How often nodes without execution data are asked for it again, when it is the only source. */
 const ONLY_SOURCE_PROBE_MS = 5_000;
 /** A stream that has been late for this long is reopened: within ten seconds, checks included. */
 const STREAM_SILENCE_MS = 7_000;
-/** Blocks of the tip may be seconds apart: a peer that brought the last one is expected to bring the next. */
+/** Blocks at the tip may be seconds apart: a peer that delivered the last one is expected to deliver the next. */
 const PEER_FRESH_MS = 5_000;
 /** Longer than the stream of a peer may be late before it is opened again. */
 const MIRROR_HOLD_BACK_MS = 10_000;
@@ -44,7 +44,7 @@ export interface SharedParts {
   readonly network: AccessNetwork;
   readonly sporks: SporkTable;
   readonly slots: EndpointSlots;
-  /** Where the store is written. Default: there always is room. */
+  /** The disk the store is written to. Default: there always is room. */
   readonly room?: WriteRoom | undefined;
   readonly clock: Clock;
   readonly random: Random;
@@ -61,11 +61,11 @@ export interface LineParts extends SharedParts {
   readonly listener: ChainHead;
   /** Outlives the line, which begins with an empty one. */
   readonly window: Window;
-  /** Called when it cannot go on. */
+  /** Called when the line cannot continue. */
   readonly fail: (error: unknown) => void;
 }
 
-/** Finalized blocks become durable records here. The parts are what status, metrics and health read. */
+/** Turns finalized blocks into durable records. Status, metrics and health read its parts. */
 export type IndexingLine = ReturnType<typeof buildLine>;
 
 /** Builds the line from a finalized block to a durable record, as drawn in docs/architecture.md, and starts it. It runs until it is closed. */
@@ -113,7 +113,7 @@ export function buildLine(
     },
   );
 
-  // The processor says what is missing, and the requester delivers to the processor: so it comes last, before anything runs.
+  // The processor reports what is missing, and the requester delivers to it: so the requester is set last, before anything runs.
   let requester: CollectionRequester | undefined;
   const port = {
     request: (height: number): void => requester?.request(height),
@@ -139,7 +139,7 @@ export function buildLine(
           { ...common, ...sink, dueHeight: () => listener.finalized.height },
         )
       : undefined;
-  // Calls of a mirror go to whom the stream comes from, and only slow it down.
+  // A mirror's calls go to the peers that send its stream, and would only slow it down.
   const isMirror = config.accessNodes.length === 0;
   const forecast = {
     expects: (height: number, withinMs: number): boolean =>
@@ -226,7 +226,7 @@ export function buildLine(
     if (!signal.aborted) scope.abort(new AbortError('the indexing line ends'));
     await requester?.stop();
     const isSound = await indexer.stop();
-    // A complete range is published, and no longer written to.
+    // A complete range is already published, and no longer written to.
     const isPublished = isHistory && store.latestIndexedHeight() === config.stopHeight;
     if (isSound && !isPublished) await indexer.recordLateSpork();
     await Promise.allSettled(running);

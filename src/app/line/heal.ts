@@ -4,23 +4,23 @@ import { Pause, sleep } from '../../runtime/index.js';
 import { joined, type FoundDamage, type HeightRange } from '../../storage/index.js';
 import type { IndexingParts } from './runIndexing.js';
 
-/** Damaged heights that wait to become holes; others are found again. */
+/** The most damaged heights that wait to become holes; further ones are found again later. */
 const MAX_WAITING = 4_096;
-/** Heights that are verified at once, and the least bytes that one counts as: an empty one costs time, too. */
+/** Heights that are verified at once, and the fewest bytes that one counts as: an empty one costs time, too. */
 const STEP_HEIGHTS = 8;
 const LEAST_BYTES = 128;
-/** How long readers are told of heights that leave before these do: by then, what they do not find is healing. */
-const TELL_MS = 50;
-/** The shortest time between the beginnings of two passes, for small stores. */
+/** How long before heights leave the index readers are notified: from then on, what they do not find counts as healing. */
+const NOTICE_MS = 50;
+/** The shortest time between the starts of two passes, for small stores. */
 const MIN_PASS_MS = 3_600_000;
-/** How often a process that does not lead looks whether it does now. */
+/** How often a process that does not lead checks whether it does now. */
 const LOOK_EVERY_MS = 60_000;
 
 export type Healing = ReturnType<typeof heal>;
 
 /**
- * Makes holes of damaged heights, which the backfill fills again: those that a read meets, and those that it finds itself,
- * verifying the store over and over.
+ * Turns damaged heights into holes, which the backfill fills again: those that a read meets, and those that it finds itself by
+ * verifying the store continuously.
  */
 export function heal(
   parts: Pick<IndexingParts, 'clock' | 'logger' | 'metrics' | 'store' | 'window'> & {
@@ -30,10 +30,10 @@ export function heal(
   const { clock, logger, metrics, queue, store, window } = parts;
   /** What is wrong with each height that is not a hole yet. */
   const waiting = new Map<number, string>();
-  /** Some of them may leave. */
+  /** Notified when some of them may leave the index. */
   const wanted = new WorkSignal();
   let leaving: readonly HeightRange[] = [];
-  /** Damage at an unknown height: a pass is to begin at once. */
+  /** There is damage at an unknown height: a pass must begin at once. */
   let isAnywhere = false;
   const mustLook = (): boolean => isAnywhere;
   const pause = new Pause(parts);
@@ -42,13 +42,13 @@ export function heal(
   const mayLeave = (height: number): boolean => height < store.latestIndexedHeight();
   const someLeave = (): boolean => [...waiting.keys()].some(mayLeave);
 
-  const makeHoles = async (tellMs: number): Promise<void> => {
+  const makeHoles = async (noticeMs: number): Promise<void> => {
     for (;;) {
       const damaged = [...waiting].filter(([height]) => mayLeave(height));
       if (damaged.length === 0) break;
       leaving = joined(damaged.map(([height]) => ({ from: height, to: height })));
       window.moved();
-      if (tellMs > 0) await sleep(clock, tellMs);
+      if (noticeMs > 0) await sleep(clock, noticeMs);
       const holes = await store.heal(leaving, await queue?.lastPlan());
       for (const [height, what] of damaged) {
         waiting.delete(height);
@@ -89,8 +89,8 @@ export function heal(
         for await (const { bytes, cost, damages } of verify(signal)) {
           for (const damage of damages) found(damage);
           metrics.scrubbedBytes.inc(bytes);
-          // What mends one of a few heights may mend others, which would leave as well.
-          while (damages.length < STEP_HEIGHTS && someLeave()) await sleep(clock, TELL_MS, signal);
+          // What repairs one of a few heights may repair others, which would leave as well.
+          while (damages.length < STEP_HEIGHTS && someLeave()) await sleep(clock, NOTICE_MS, signal);
           await sleep(clock, bytesPerSecond === 0 ? 1 : (cost * 1_000) / bytesPerSecond, signal);
         }
         metrics.lastScrub.set(Math.floor(clock.now() / 1_000));
@@ -102,11 +102,11 @@ export function heal(
     }
   };
 
-  /** Does not throw, and may be told the same again. */
+  /** Never throws, and may be called repeatedly for the same damage. */
   const found = ({ height, what }: FoundDamage): void => {
     if (height === undefined) {
       logger.debug({ damage: what }, 'damage at an unknown height: all of them are verified');
-      // A pass under way goes on: begun anew by every such read, none would ever reach the oldest heights.
+      // A pass under way continues: if every such read restarted it, none would ever reach the oldest heights.
       isAnywhere = true;
       pause.wake();
       return;
@@ -122,8 +122,8 @@ export function heal(
     /** Damaged heights that are about to become holes. */
     leaving: (): readonly HeightRange[] => leaving,
     /**
-     * Verifies the newest heights, of so many bytes, before anybody reads them: the process may have ended while they were written.
-     * Resolves when the damaged ones are holes. Call it before `run`. Expected errors: `StorageError`; the signal's abort reason.
+     * Verifies the newest heights, up to `bytes`, before they are read: the process may have died while writing them. Resolves
+     * when the damaged ones are holes. Call it before `run`. Expected errors: `StorageError`; the signal's abort reason.
      */
     checkNewest: async (bytes: number, signal: AbortSignal): Promise<void> => {
       let seen = 0;
@@ -134,15 +134,15 @@ export function heal(
       }
       if (waiting.size > 0) await makeHoles(0);
     },
-    /** Makes holes of what is found. Expected errors: `StorageError`; the signal's abort reason, never while a hole is made. */
+    /** Turns damage that was found into holes. Expected errors: `StorageError`; the signal's abort reason, never while a hole is made. */
     run: async (signal: AbortSignal): Promise<void> => {
       for (;;) {
         await wanted.wait(signal);
-        await makeHoles(TELL_MS);
+        await makeHoles(NOTICE_MS);
       }
     },
     /**
-     * Verifies all covered heights, newest first, over and over, at this pace; 0: only when damage was met at an unknown height. Rejects
+     * Verifies all covered heights, newest first, continuously, at this pace; 0: only after damage at an unknown height. Rejects
      * with the signal's abort reason; expected errors: `StorageError`.
      */
     scrub,

@@ -6,12 +6,12 @@ import { buildLine, type IndexingLine } from './buildLine.js';
 import type { IndexingParts } from './runIndexing.js';
 import { firstHeightOf } from './startHeight.js';
 
-/** Called with every line of the live range that starts; with `undefined` when none runs here: another process leads, or none does. */
+/** Called with every line of the live range that starts; with `undefined` if none runs here: another process leads, or none does. */
 export type OnLine = (line: IndexingLine | undefined) => void;
 
 /**
- * Indexes the live range while this process leads: begins an empty store, and runs the indexing line, which starts over when
- * a false block was found too late to replace it. After another process has taken over, it waits until it leads again.
+ * Indexes the live range while this process leads: initializes an empty store, and runs the indexing line, which restarts when a
+ * false block was found too late to replace it. After another process has taken over, it waits until it leads again.
  */
 export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: OnLine) {
   const { leadership, lifecycle, listener, logger, network, store } = parts;
@@ -24,10 +24,10 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
   const isReplaced = (error: unknown): boolean =>
     store.shared !== undefined && error instanceof StorageError && error.kind === 'locked';
 
-  /** Begins the store when it is empty. */
+  /** Initializes the store if it is empty. */
   const begin = async (lost: AbortSignal): Promise<void> => {
     if (store.meta() !== undefined) return;
-    // One node's answer does not say where the others begin.
+    // One node's answer does not show where the other nodes begin.
     await network.whenAllAsked(lost);
     if (config.startHeight === 'root') await network.whenSporkKnown('root', lost);
     const first = await firstHeightOf(config, { network, listener }, lost);
@@ -86,7 +86,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     try {
       await line?.close();
     } catch (error) {
-      // Another process writes the rest by now.
+      // Another process writes the rest.
       if (!isReplaced(error)) throw error;
     } finally {
       line = undefined;
@@ -96,7 +96,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
     }
   };
 
-  /** Ends when the daemon is to stop; then close it. Rejects as the indexing line. Expected errors: the life cycle's abort reason. */
+  /** Ends when the daemon must stop; then call `close`. Rejects as the indexing line. Expected errors: the life cycle's abort reason. */
   const run = async (): Promise<void> => {
     for (;;) {
       term = await leadership.lead(signal);

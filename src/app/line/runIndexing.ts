@@ -33,7 +33,7 @@ export interface IndexingParts extends HistoryParts {
   readonly proofBackfill: ProofBackfill | undefined;
 }
 
-/** While the store is further behind the head, stored blocks are not proven afterwards: that costs calls of the same nodes. */
+/** While the store is further behind the head, stored blocks are not proven afterwards: that takes calls to the same nodes. */
 const MAX_TIP_LAG = 10;
 
 /** Builds the access nodes, the listener and the backfill of a daemon. No node is called before `runIndexing`. */
@@ -51,7 +51,7 @@ export function openUpstream(
     readonly loopLateMs?: ((dueMs: number) => number) | undefined;
     /** Default: gRPC. */
     readonly openChannel?: OpenChannel | undefined;
-    /** What calls to a node carry. Default: nothing. */
+    /** The metadata of calls to a node. Default: none. */
     readonly credentialsFor?: AccessNetworkDependencies['credentialsFor'];
     /** Verifies certificates. Default: nothing is proven final. */
     readonly certificates?: CertificateThread | undefined;
@@ -59,7 +59,7 @@ export function openUpstream(
 ): IndexingParts {
   const { certificates, loopLateMs, maxRangeHeights, queue, ...base } = dependencies;
   const { lifecycle, sporks, store } = base;
-  // Whose write it was may be content to try again, and the others may have nothing to write for long.
+  // The writer may just retry, and no other may write for a long time.
   store.onFailed?.((error) => {
     if (!wasAborted(error, lifecycle.signal)) lifecycle.fail(error);
   });
@@ -69,7 +69,7 @@ export function openUpstream(
       accessNodes: config.accessNodes,
       executionDataNodes: config.edi.enabled ? config.edi.nodes : config.accessNodes,
       peers: config.peers,
-      // A mirror asks nobody but its peers, not even for the sporks before theirs.
+      // A mirror asks only its peers, even for the sporks before theirs.
       sporks: config.accessNodes.length > 0 ? sporks : sporks.map((spork) => ({ ...spork, accessNodes: [] })),
       ...config.access,
       timeoutMs: config.requester.timeoutMs,
@@ -195,7 +195,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   lifecycle.supervise(listener.run(signal));
   const identified = network.whenIdentified(signal);
   const proveFinality = async (by: FinalityProver): Promise<void> => {
-    // What the store keeps of who signs needs no node: readers of proven blocks are served though none answers.
+    // With committees in the store, no node is needed: readers of proven blocks are served even if none answers.
     if ((await store.evidence()).length === 0) await identified;
     await by.run(signal);
   };
@@ -218,7 +218,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   else await whenAborted(signal);
 }
 
-/** Completes the account index: now, and whenever a range is published that was begun without it. */
+/** Completes the account index: now, and whenever a range is published that was started without it. */
 async function buildAccounts(config: DaemonConfig, parts: IndexingParts): Promise<void> {
   const { accountBuilder, lifecycle, published } = parts;
   for (;;) {

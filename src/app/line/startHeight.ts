@@ -9,14 +9,12 @@ export function placeOfStore({ dataDir, store }: Pick<DaemonConfig, 'dataDir' | 
   return store === undefined ? `in ${dataDir}` : `at ${maskedEndpoint(store)}`;
 }
 
-/**
- * Checks a start height against a store that holds something already. Expected errors: OperatorError `configuration`.
- */
+/** Checks a start height against a store that is not empty. Expected errors: OperatorError `configuration`. */
 export function checkStartOfFilledStore(config: DaemonConfig, store: IndexStore): void {
   const meta = store.meta();
   if (meta === undefined || typeof config.startHeight !== 'number') return;
   const next = store.latestIndexedHeight() + 1;
-  // After a repair the heights below a hole still belong to this store, and so does the hole, which is planned.
+  // After a repair, the heights below a hole still belong to this store, and so does the hole, for which there is a plan.
   const beginnings = [...store.coverage(), ...store.ranges.plans()].map(({ from }) => from);
   if (config.startHeight >= Math.min(meta.firstHeight, ...beginnings) && config.startHeight <= next) return;
   throw new OperatorError(
@@ -49,7 +47,7 @@ export async function firstHeightOf(
 
 function servedHeight(startHeight: number | 'root', network: AccessNetwork): number {
   const { source } = network;
-  // Those that did not answer may have what the others lack.
+  // Nodes that did not answer may have what the others lack.
   const silent = network.states().flatMap(({ state, name }) => (state === 'unknown' ? name : []));
   const unless = silent.length === 0 ? '' : ` (${silent.join(', ')} did not answer)`;
   const refuse = (message: string): never => {

@@ -16,8 +16,7 @@ type RestoreProgress = Parameters<NonNullable<RestoreDependencies['onProgress']>
 
 /**
  * Copies the store of a configuration, which a daemon may be using, to a new directory that is laid out like a data
- * directory. Expected errors: as `backupStore`; OperatorError `usage` where a database
- * holds the index.
+ * directory. Expected errors: as `backupStore`; OperatorError `usage` if a database holds the index.
  */
 export async function backupStoreOf(
   config: DaemonConfig,
@@ -45,7 +44,7 @@ export async function restoreStoreOf(
 }
 
 /**
- * Creates the store of a daemon from a snapshot, unless there is a store. Logs its progress. Leaves no store when the signal
+ * Creates the store of a daemon from a snapshot, unless a store exists. Logs its progress. Leaves no store when the signal
  * aborts. Expected errors: as `restoreStoreOf`; the signal's abort reason.
  */
 export async function seedStore(
@@ -70,7 +69,7 @@ export async function seedStore(
 }
 
 /**
- * Copies the covered ranges and the plans of one store to another, and creates that if there is none. Expected errors: as
+ * Copies the covered ranges and the plans of one store to another, which it creates if necessary. Expected errors: as
  * `openStoreReadOnly` and `migrateStore`; OperatorError `usage` when both are the same store.
  */
 export async function migrateStores(

@@ -5,7 +5,7 @@ import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/i
 import type { Clock, ExitReason } from '../../runtime/index.js';
 import { loadPostgres, StorageError, type IndexStore } from '../../storage/index.js';
 
-/** What a command gives to a store: it logs nothing, and says how it went itself. */
+/** A command's dependencies of a store: it logs nothing, and reports the outcome itself. */
 export const forCommand = { clock: systemClock, logger: silentLogger };
 
 /** How long a start, or a command, waits for a database that refuses or does not answer. */
@@ -28,7 +28,8 @@ export async function openQueueToWork(
 }
 
 /**
- * The replica of the store that readers use and see, if there is one. Waits for a replica that was just created. Expected errors: as `PostgresIndexStore.open`.
+ * The replica of the store that readers use, if one is configured. Waits for a replica that was just created. Expected errors:
+ * as `PostgresIndexStore.open`.
  */
 export async function openReplicaToRead(
   { api, chainId, index }: DaemonConfig,
@@ -96,8 +97,8 @@ export async function workersOf(config: DaemonConfig): Promise<readonly WorkerSt
 }
 
 /**
- * Tells a worker to end, named by the beginning of its id, or all of them. Returns how many were told. Expected errors:
- * as `openStoreReadOnly`; OperatorError `usage` (no such worker, or several).
+ * Asks the worker whose id begins with `which`, or all of them, to end. Returns how many were asked. Expected errors: as
+ * `openStoreReadOnly`; OperatorError `usage` (no such worker, or several).
  */
 export async function killWorkersOf(config: DaemonConfig, which: string): Promise<number> {
   return onQueue(config, async (queue) => {

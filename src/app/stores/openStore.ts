@@ -74,10 +74,10 @@ export async function openStoreToIndex(
  * owner only. Changes nothing: the wider permissions may be intended.
  */
 async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logger: Logger }): Promise<void> {
-  // It has no such bits: every directory there reads as open to all.
+  // Windows has no such bits: every directory looks open to all.
   if (process.platform === 'win32') return;
   for (const path of [dataDir, storePathOf(dataDir)]) {
-    // Where it has gone meanwhile, the watch of the disk says so.
+    // If it was removed meanwhile, the disk watch reports that.
     const { mode = 0 } = (await stat(path).catch(() => undefined)) ?? {};
     if ((mode & OTHERS) === 0) continue;
     const fields = { path, mode: (mode & 0o777).toString(8), advice: `chmod 700 ${inShell(path)}` };
@@ -87,14 +87,14 @@ async function warnOfOpenDirectory(dataDir: string, { logger }: { readonly logge
 }
 
 /**
- * Makes a data directory that no other daemon uses, and returns what leaves it to others again. With the index in a database, no
- * store lock keeps them out, but record and socket need a directory of their own. Expected errors: OperatorError `storage`.
+ * Creates a data directory that no other daemon uses, and returns a function that releases it. With the index in a database,
+ * no store lock keeps others out, but record and socket need a directory of their own. Expected errors: OperatorError `storage`.
  */
 async function takeDirectory(dataDir: string): Promise<() => void> {
   const running = await runningDaemon(dataDir);
   await makeDirectory(dataDir);
   const { dev, ino } = await stat(dataDir, { bigint: true });
-  // One that starts at the same time has no record yet.
+  // A daemon that starts at the same time has no record yet.
   const leave = running === undefined ? await lockNamed(`daemon-${dev}-${ino}`) : undefined;
   if (leave !== undefined) return leave;
   const which = running === undefined ? '' : ` (process ${running.pid})`;
@@ -126,7 +126,7 @@ export function openStoreReadOnly(config: DaemonConfig): Promise<IndexStore> {
   return openForCommand(config, { isReadOnly: true });
 }
 
-/** Why LevelDB, which writes to a store that it opens, cannot open one that can be read. */
+/** Why LevelDB, which writes to every store it opens, cannot open one that can be read. */
 const UNWRITABLE: Readonly<Partial<Record<StorageErrorKind, string>>> = {
   read_only: 'the file system is mounted read-only',
   permission: 'this user may not write there',
@@ -134,8 +134,8 @@ const UNWRITABLE: Readonly<Partial<Record<StorageErrorKind, string>>> = {
 };
 
 /**
- * Tries again while another command has the store. Does not wait for a daemon, which keeps its lock. To a command that only reads, says
- * how to copy a store first that can be read, but not opened.
+ * Retries while another command has the store. Does not wait for a daemon, which keeps its lock. If a command only reads, and the
+ * store can be read but not opened, the error says how to copy it first.
  */
 export async function whenFree<T>(
   config: DaemonConfig,

@@ -8,7 +8,7 @@ import { objectionsOf } from '../lifecycle/knownBlocks.js';
 import { storePathOf } from '../lifecycle/daemonRecord.js';
 import { openForCommand, refuseDatabase, whenFree, type OpenStore } from './openStore.js';
 
-/** Like `verifyStore`, for the store of a configuration, with the blocks that it names. Also expected: the errors of `openStoreReadOnly`. */
+/** Like `verifyStore`, for the store of a configuration and the blocks it names. Also expected: the errors of `openStoreReadOnly`. */
 export async function verifyStoreOf(
   config: DaemonConfig,
   range: Pick<VerifyOptions, 'from' | 'to'>,
@@ -39,8 +39,8 @@ export async function forgetAccountsOf(config: DaemonConfig): Promise<number | u
 }
 
 /**
- * Finds out what can be kept of a damaged store, and with `apply` keeps that and deletes the rest. Expected errors:
- * OperatorError (no store there, locked by a running or leading daemon, another chain, nothing worth keeping).
+ * Determines what can be kept of a damaged store, and with `apply` deletes the rest. Expected errors: OperatorError (no store
+ * there, locked by a running or leading daemon, another chain, nothing worth keeping).
  */
 export async function repairStoreOf(
   config: DaemonConfig,
@@ -59,9 +59,9 @@ export async function repairStoreOf(
 }
 
 /**
- * Finds out what is stored above `height`, and with `apply` deletes it. Expected errors: those of `openStoreReadOnly`;
- * OperatorError `usage` when there is nothing to keep at that height. Returns the watermark, what it is then (below the requested
- * height if no range has that), and what is deleted, blocks above the watermark included; `undefined`: nothing.
+ * Determines what is stored above `height`, and with `apply` deletes it. Expected errors: those of `openStoreReadOnly`;
+ * OperatorError `usage` when there is nothing to keep at that height. Returns the watermark before and after (below the requested
+ * height if no range has that), and what is deleted, blocks above the watermark included; `undefined`: nothing to delete.
  */
 export async function rewindStore(
   config: DaemonConfig,

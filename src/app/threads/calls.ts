@@ -6,7 +6,7 @@ export interface Port {
   on(event: 'message', listener: (message: unknown) => void): unknown;
 }
 
-/** What a thread serves to the other one: functions whose arguments and results can be cloned. */
+/** The functions that a thread serves to the other one; arguments and results can be cloned. */
 type Served<Functions> = Readonly<Record<keyof Functions, (...args: never[]) => unknown>>;
 
 /** A call, with an `id` if its caller waits, or the answer to the call with this `id`. */
@@ -19,7 +19,7 @@ interface Message {
 
 export type Calls<Theirs extends Served<Theirs>> = ReturnType<typeof callsOver<Theirs>>;
 
-/** Serves `ours` to the thread behind a port, and calls what that one serves. Calls arrive in their order. */
+/** Serves `ours` to the thread behind a port, and calls the functions it serves. Calls arrive in order. */
 export function callsOver<Theirs extends Served<Theirs>>(port: Port, ours: object) {
   const served = ours as Readonly<Partial<Record<string, (...args: never[]) => unknown>>>;
   const asked = new Map<number, (answer: unknown) => void>();
@@ -34,7 +34,7 @@ export function callsOver<Theirs extends Served<Theirs>>(port: Port, ours: objec
   return {
     tell: <Name extends keyof Theirs & string>(call: Name, ...args: Parameters<Theirs[Name]>): void =>
       post({ call, args }),
-    /** Does not wait any longer once the signal aborts. Expected errors: its reason. */
+    /** Waits for the answer until the signal aborts. Expected errors: its reason. */
     ask: <Name extends keyof Theirs & string>(
       signal: AbortSignal | undefined,
       call: Name,

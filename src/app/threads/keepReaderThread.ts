@@ -29,7 +29,7 @@ const GATE_LOOK_MS = 10;
 /** How long a scrape waits for the thread's metrics. */
 const SCRAPE_LIMIT_MS = 250;
 
-/** What the thread is sent and may ask. Everything is synchronous, except the admission of forwarded calls. */
+/** What the thread is sent and may query. Everything is synchronous, except the admission of forwarded calls. */
 export interface ReaderSources extends Pick<IndexerCalls, 'status' | 'momentAt' | 'naming' | 'damaged'> {
   readonly state: () => ReaderState;
   readonly admission: ForwardingAdmission;
@@ -41,7 +41,7 @@ class Run {
   readonly handle: ReaderHandle;
   readonly thread: Calls<ReaderCalls>;
   readonly ended: Promise<void>;
-  /** How each forwarded call ends that waits to be admitted or is under way. Bounded by the limits on forwarded calls. */
+  /** Ends each forwarded call that waits for admission or is under way. Bounded by the limits on forwarded calls. */
   readonly calls = new Map<number, (end: AdmissionEnd) => void>();
   /** A state was sent and is not acknowledged yet. */
   awaitsAck = false;
@@ -53,7 +53,7 @@ class Run {
   silentMs = 0;
   /** Monotonic; `undefined` until its servers listen. */
   listensSinceMs: number | undefined;
-  /** Why it ends: what it did not catch, or for the operator why it cannot serve or is terminated. */
+  /** Why it ends: the error it did not catch, or a reason for the operator why it cannot serve or is terminated. */
   cause: unknown;
   /** It hangs, and is terminated. */
   isGivenUp = false;
@@ -79,7 +79,7 @@ class Run {
     return this.listensSinceMs !== undefined && !this.isGivenUp;
   }
 
-  /** A forwarded call is over, or no longer wants to be admitted. */
+  /** A forwarded call is over, or no longer waits for admission. */
   over(id: number, end: AdmissionEnd): void {
     const finish = this.calls.get(id);
     this.calls.delete(id);
@@ -115,7 +115,7 @@ export function keepReaderThread(
   /** The metrics of all threads so far. */
   const reported = mirrorMetrics();
   let scraping: Promise<unknown> | undefined;
-  /** Those that the first thread has found: its successors listen there. */
+  /** The ports that the first thread found: its successors listen on them. */
   let ports: Partial<Pick<DaemonConfig['api'], 'port' | 'grpcPort'>> = {};
   let sources: ReaderSources | undefined;
   let run: Run | undefined;
@@ -157,7 +157,7 @@ export function keepReaderThread(
     return sources;
   };
 
-  /** What a thread may call. It asks nothing before it was sent a state. */
+  /** The functions that a thread may call. It calls none before it was sent a state. */
   const serve = (from: Run): IndexerCalls => ({
     status: () => {
       // So that reads are at least as new as the status.
@@ -211,7 +211,7 @@ export function keepReaderThread(
     },
   });
 
-  /** Takes what a thread has counted so far. */
+  /** Takes over the metrics that a thread has counted so far. */
   const report = async (from: Run): Promise<void> => {
     const counted = await from.thread.ask(undefined, 'metrics');
     if (run === from) reported.update(counted);
@@ -220,7 +220,7 @@ export function keepReaderThread(
   /** The regular check: sends the state, or counts the silence. */
   const look = (): void => {
     if (run === undefined || run.isGivenUp) return;
-    // Not by the clock: a process that was suspended could receive nothing.
+    // Counted, not measured by the clock: a suspended process could receive nothing.
     if (run.awaitsAck) run.silentMs += LOOK_EVERY_MS;
     else void show(run);
     const stableAtMs = (run.listensSinceMs ?? Infinity) + STABLE_AFTER_MS;
@@ -323,7 +323,7 @@ export function keepReaderThread(
     },
     /** Why readers cannot be answered from their database; `undefined` while they can, as far as is known. */
     trouble: (): string | undefined => run?.trouble,
-    /** The totals of all threads so far. Asks the current one, once for all who ask at a time, with a short deadline. */
+    /** The totals of all threads so far. Queries the current one, once for concurrent callers, with a short deadline. */
     metrics: async (): Promise<readonly MetricsSnapshot[]> => {
       if (run?.isServing) {
         scraping ??= within(clock, SCRAPE_LIMIT_MS, report(run)).finally(() => (scraping = undefined));

@@ -7,26 +7,26 @@ import type { Calls } from './calls.js';
 import type { IndexerCalls, ReaderState } from './messages.js';
 import { rangeOf } from './readableIndex.js';
 
-/** How long the indexing thread may take to answer a question, or be silent while a call waits to be admitted. */
+/** How long the indexing thread may take to answer a query, or be silent while a call waits for admission. */
 export const QUESTION_LIMIT_MS = 2_000;
 export const MAX_QUESTIONS = 64;
-/** The status is made on the thread that indexes: for all who ask within this time. */
+/** The indexing thread makes the status: once for all requests within this time. */
 const STATUS_PAUSE_MS = 20;
 
 /**
- * What the reader thread knows of the indexing thread: its latest state, the answers to questions, which have a deadline, and
- * which calls it admits.
+ * The reader thread's link to the indexing thread: its latest state, answers to queries, which have a deadline, and the
+ * admission of calls.
  */
 export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: () => Calls<IndexerCalls> }) {
   const { clock, indexer } = parts;
-  /** How to end each forwarded call that must make way for the indexer. Bounded by the limits on forwarded calls. */
+  /** Ends each forwarded call that must make way for the indexer. Bounded by the limits on forwarded calls. */
   const calls = new Map<number, AbortController>();
   let lastCall = 0;
   let questions = 0;
   let shown: ReaderState | undefined;
   let nextStatus: Promise<StatusDocument> | undefined;
-  /** When the last state came. It comes twice a second. */
-  let heardAtMs = -Infinity;
+  /** When the last state arrived; one arrives twice a second. */
+  let stateAtMs = -Infinity;
 
   /** The servers start with the first one. */
   const state = (): ReaderState => {
@@ -54,7 +54,7 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
   return {
     state,
     show: (next: ReaderState): void => {
-      heardAtMs = clock.monotonic();
+      stateAtMs = clock.monotonic();
       shown = next;
     },
     makeWay: (id: number): void => calls.get(id)?.abort(),
@@ -80,9 +80,9 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
       };
       const silence = new AbortError('the indexing thread is silent');
       const waiting = childOf(signal);
-      // It may be queued for longer, by a thread that is there.
+      // A thread that is alive may queue it for longer.
       const looking = every(clock, QUESTION_LIMIT_MS, () => {
-        if (clock.monotonic() - heardAtMs >= QUESTION_LIMIT_MS) waiting.abort(silence);
+        if (clock.monotonic() - stateAtMs >= QUESTION_LIMIT_MS) waiting.abort(silence);
       });
       calls.set(id, makeWay);
       try {

@@ -7,7 +7,7 @@ import type { ExitReason } from '../../runtime/index.js';
 import type { FoundDamage, HeightRange, ShownIndex } from '../../storage/index.js';
 import type { Address } from '../lifecycle/daemonRecord.js';
 
-/** What a reader thread works by: given at its start, and again when it has changed. All in this file can be cloned between threads. */
+/** The options of a reader thread: sent at its start, and again when they change. All types of this file can be cloned between threads. */
 export interface ReaderOptions {
   /** `api.maxConnections`: of each port, as open files allow. Port 0 is replaced by the port found, once a thread has listened. */
   readonly config: DaemonConfig;
@@ -15,11 +15,11 @@ export interface ReaderOptions {
   readonly forwardSockets?: number;
   /** Absent: nothing guards the ports. */
   readonly secrets?: ApiSecrets;
-  /** What forwarded calls to each node carry, by `host:port`. Default: nothing. */
+  /** The metadata of forwarded calls to each node, by `host:port`. Default: none. */
   readonly nodeMetadata?: ReadonlyMap<string, NodeMetadata> | undefined;
 }
 
-/** The same, as a thread is started with it. */
+/** The data that a thread is started with. */
 export interface ReaderData extends ReaderOptions {
   /** Memory of an `EndGate`. */
   readonly gate: SharedArrayBuffer;
@@ -42,18 +42,18 @@ export interface IndexMoment {
   readonly awaitsProof?: readonly HeightRange[] | undefined;
 }
 
-/** What readers are shown: the index, and what else they need to know about the daemon. */
+/** The state that the reader thread works from: the index, and what else it needs to know about the daemon. */
 export interface ReaderState extends IndexMoment {
   readonly isReady: boolean;
   /** Why nothing may be forwarded now; `undefined` while it may. */
   readonly forwardingOff: string | undefined;
-  /** Where calls may be forwarded to, in the order of asking. */
+  /** The nodes that calls may be forwarded to, in order of preference. */
   readonly nodes: readonly Endpoint[];
 }
 
-/** What the reader thread serves to the indexing thread. */
+/** The calls that the reader thread serves to the indexing thread. */
 export interface ReaderCalls {
-  /** What may be read from now on. The first call starts the servers. Returns why the database of readers does not answer. */
+  /** Sets what may be read from now on. The first call starts the servers. Returns why the database of readers does not answer. */
   show(state: ReaderState): string | undefined;
   /** A forwarded call must end. */
   makeWay(id: number): void;
@@ -62,20 +62,20 @@ export interface ReaderCalls {
   stop(): void;
 }
 
-/** What the indexing thread serves to the reader thread: what only it knows, and where all logs go. */
+/** The calls that the indexing thread serves to the reader thread: queries only it can answer, and the log. */
 export interface IndexerCalls {
   status(): StatusDocument;
   momentAt(height: number): WorkMoment;
   naming(id: Identifier): NamedHeight | undefined;
   /** Returns when the forwarded call with this id may be sent, or may not. */
   admit(id: number, node: string, call: AdmittedCall): Promise<'admitted' | NotAdmitted>;
-  /** A call that was admitted, or still waits for that, is over. */
+  /** A call that was admitted, or still waits for admission, is over. */
   over(id: number, end: AdmissionEnd): void;
   damaged(damage: FoundDamage): void;
   listens(addresses: ReaderAddresses): void;
   /** The operator must fix something; the thread ends. */
   refused(exit: ExitReason, message: string): void;
   log(level: Exclude<LogLevel, 'silent'>, fields: object, message: string): void;
-  /** So many records were not sent. */
+  /** The number of log records that were dropped. */
   logLost(records: number): void;
 }

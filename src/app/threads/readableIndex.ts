@@ -37,8 +37,8 @@ export function readableIndex(
   { healing, listener, prover, replica, store }: ReadableParts,
 ): IndexMoment {
   const isLimited = proof.finality === 'proven';
-  // From the seals of blocks that are proven final. Where no more can be proven now, or the seals are not known (a mirror, a process
-  // that follows another one), as the nodes report it.
+  // By the seals of blocks that are proven final. If no more can be proven now, or the seals are unknown (a mirror, a process that
+  // follows another one), as the nodes report it.
   const seals = isLimited || prover?.status().reason === undefined ? prover?.sealedHeight() : undefined;
   const heads = { head: listener.finalized.height ?? null, sealed: seals ?? listener.sealed.height ?? null };
   const from = replica ?? store;
@@ -65,14 +65,14 @@ export function readableIndex(
       ...shown,
       latestIndexedHeight: Math.max(to, meta.firstHeight - 1),
       coverage: upTo(coverage, to),
-      // A database that is read may not have it yet.
+      // The replica may not have it yet.
       latestBlock: final && final.height > latestIndexedHeight ? shown.latestBlock : final,
       accounts: accounts && { ...accounts, to: Math.min(accounts.to, to) },
     },
   };
 }
 
-/** The same as lookups and `/status` have it. */
+/** The range as lookups and `/status` show it. */
 export function rangeOf({ shown, ...moment }: IndexMoment): IndexedRange {
   const { coverage, healing, latestIndexedHeight, meta } = shown;
   return {
@@ -88,8 +88,8 @@ export function rangeOf({ shown, ...moment }: IndexMoment): IndexedRange {
 }
 
 /**
- * Where every block follows from the proven one by hashes that were recomputed: down to a hole, an unproven block, or a spork
- * that names another parent than the block below.
+ * The heights whose blocks all follow from the proven one by recomputed hashes: down to a hole, an unproven block, or a spork
+ * root whose parent is not the block below.
  */
 function provenHeights(store: IndexStore, to: number): HeightRange {
   const covered = store.coverage().find((range) => range.from <= to && to <= range.to);

@@ -9,7 +9,7 @@ import { callsOver, type Calls, type Port } from './calls.js';
 import { linkIndexer } from './linkIndexer.js';
 import type { IndexerCalls, ReaderCalls, ReaderData, ReaderOptions } from './messages.js';
 
-/** Log records at most between two answers of the other thread; further ones are dropped. */
+/** The most log records between two answers of the other thread; further ones are dropped. */
 export const MAX_RECORDS_UNDER_WAY = 1_000;
 
 /**
@@ -124,12 +124,12 @@ export function serveReaders(
     return { replica, feed, http, grpc, close };
   };
 
-  /** Resolves when the servers listen, or cannot: then all is over. */
+  /** Resolves when the servers listen, or cannot, which ends the thread. */
   const open = async (): Promise<void> => {
     try {
       servers = await openServers();
       const { grpc, http } = servers;
-      // To what they are by now.
+      // The options may have changed while the servers started.
       change();
       indexer.tell('listens', { api: http.address(), grpc: grpc?.address() });
     } catch (error) {

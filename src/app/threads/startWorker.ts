@@ -9,12 +9,12 @@ import type { CertificatePort } from '../../proof/index.js';
 import { hasCode } from '../../storage/index.js';
 import type { ReaderData } from './messages.js';
 
-/** Heap limit of a reader thread; beyond it only that thread ends. Buffers do not count. */
+/** Heap limit of a reader thread; exceeding it ends only that thread. Buffers do not count. */
 export const MAX_READER_HEAP_MIB = 1_024;
 /**
- * How far a heap, buffers beside it included, grows before it is collected as a whole: to three times what is in use. V8
- * itself chooses 1.1 to 4 times, and little more than the lower end for a heap as small as a reader's. Every value read
- * is a buffer, so it collected a whole heap for 8 MiB of them (docs/decisions/0013-heap-growth.md).
+ * How far a heap, external buffers included, grows before a full collection: to three times what is in use. V8 itself chooses
+ * 1.1 to 4 times, and little more than the lower end for a heap as small as a reader's. Every value read is a buffer, so V8
+ * collected the whole heap for 8 MiB of them (docs/decisions/0013-heap-growth.md).
  */
 const HEAP_GROWTH_FLAG = '--heap-growing-percent=200';
 
@@ -27,7 +27,7 @@ const MAX_CERTIFICATES_HEAP_MIB = 512;
 /** A reader thread, as its owner sees it. */
 export interface ReaderHandle {
   postMessage(message: unknown): void;
-  /** `error`: with what was not caught, just before its `exit`. */
+  /** `error`: with the uncaught error, just before its `exit`. */
   on(event: 'message' | 'error' | 'exit', listener: (what: unknown) => void): unknown;
   terminate(): unknown;
 }
@@ -48,8 +48,8 @@ export function certificatesStarter(): () => CertificatePort {
 }
 
 /**
- * Starts a thread of the program, as long as its file is what it was when this was called: a newer version, which an upgrade
- * puts there while the process runs, would not understand this one.
+ * Starts a thread of the program, as long as its file has not changed since this was called: a newer version, installed by an
+ * upgrade while the process runs, would not be compatible.
  */
 function starterOf(name: string, heapMib: number) {
   const path = join(packageRoot, 'dist', `${name}.js`);
@@ -57,7 +57,7 @@ function starterOf(name: string, heapMib: number) {
   return (workerData?: unknown): Worker | ReturnType<typeof endedThread> => {
     if (digestOf(path) !== begunWith)
       return endedThread(`${path} was replaced or removed while this process runs: restart it`);
-    // No thread starts without a current directory, and ours is gone. The daemon uses no path relative to it.
+    // No thread starts without a current directory, and ours was removed. The daemon uses no path relative to it.
     if (unlessThrown(() => realpathSync.native('.')) === undefined) process.chdir(parse(packageRoot).root);
     try {
       return new Worker(path, { name, workerData, resourceLimits: { maxOldGenerationSizeMb: heapMib } });
@@ -72,7 +72,7 @@ function starterOf(name: string, heapMib: number) {
 const digestOf = (path: string): string | undefined =>
   unlessThrown(() => createHash('sha256').update(readFileSync(path)).digest('hex'));
 
-/** A thread that could not be started, to whoever waits for its end. */
+/** A handle that reports a thread that could not be started as ended. */
 function endedThread(why: string) {
   const nothing = { postMessage: () => undefined, terminate: () => undefined };
   const thread = Object.assign(new EventEmitter(), nothing);

@@ -23,7 +23,7 @@ export function parseAddress(text: string): Address | undefined {
   return digits === undefined ? undefined : (digits.toLowerCase() as Address);
 }
 
-/** Shorter ones are padded in front; of longer ones the last eight bytes count, as on chain. */
+/** Pads shorter addresses in front, and takes the last eight bytes of longer ones, as on chain. */
 export function toAddress(bytes: Uint8Array): Address {
   const end = asBuffer(bytes.subarray(-ADDRESS_BYTES));
   return end.toString('hex').padStart(2 * ADDRESS_BYTES, '0') as Address;

@@ -10,8 +10,8 @@ const TIMESTAMP_SECONDS_MAX = 253_402_300_799;
 const NANOS_PER_SECOND = 1_000_000_000;
 
 /**
- * What stands everywhere for the time of a block that has none: Go's zero time, 0001-01-01T00:00:00Z, which is what Flow's nodes
- * show and send.
+ * The time used everywhere for a block that has none: Go's zero time, 0001-01-01T00:00:00Z, which Flow's nodes show and
+ * send.
  */
 export const NO_TIME: Timestamp = { seconds: BigInt(TIMESTAMP_SECONDS_MIN), nanos: 0 };
 

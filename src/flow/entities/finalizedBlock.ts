@@ -19,8 +19,8 @@ export function isSameBlock(a: FinalizedBlock, b: FinalizedBlock): boolean {
  * A block as the indexer uses it, from its wire form, light or full. Canonical bytes are copied as they are, all others
  * are re-encoded; fields outside the light form are dropped either way.
  *
- * Nothing proves a block's own fields: its id covers the header, which the light form does not carry. The parent links
- * show that it is the right block (invariant 4).
+ * Nothing here proves the block's fields: its id covers the header, which the light form lacks. The parent links show that it
+ * is the right block (invariant 4).
  *
  * Expected errors: `WireError`.
  */
@@ -36,7 +36,7 @@ export function finalizedBlock(wire: Uint8Array): FinalizedBlock {
 
 /**
  * One pass over a block: finds its parts, and whether they are canonical. The canonical form is a grammar without choices, so
- * it is simply followed; any other bytes are for the decoder to judge.
+ * the scan simply follows it; any other bytes are left to the decoder.
  */
 class LightFormScan {
   readonly #reader: WireReader;

@@ -2,7 +2,7 @@ import { WireError } from '../WireError.js';
 import { FieldScan, type Span } from '../wire/FieldScan.js';
 import { RequestFields } from '../wire/RequestFields.js';
 
-/** The largest block that is taken, in whatever form. A full one of mainnet takes some 12 kB. */
+/** The largest block accepted, in any form. A full block of mainnet takes some 12 kB. */
 export const MAX_BLOCK_BYTES = 4 * 1024 * 1024;
 
 export type FullBlock = Readonly<ReturnType<typeof scanFullBlock>>;
@@ -13,9 +13,9 @@ export type FullHeader = Readonly<ReturnType<typeof headerOf>>;
 export type TimeoutCertificate = Readonly<ReturnType<typeof timeoutOf>>;
 
 /**
- * Finds the parts of a `flow.entities.Block` in one pass: all that its id covers, and the copies of that. Nothing is
- * judged, and nothing is absent but the header, in the light form. A singular field that is there twice is refused
- * instead of merged or passed over: no node sends it, and no two readers may see different blocks.
+ * Finds the parts of a `flow.entities.Block` in one pass: all that its id covers, and the copies of that. Verifies nothing;
+ * only the header may be absent, in the light form. A singular field that occurs twice is refused instead of merged or
+ * skipped: no node sends it, and no two readers may see different blocks.
  *
  * Expected errors: `WireError`, also for too many bytes or fields, and for a height or view that is not a safe integer.
  */
@@ -124,7 +124,7 @@ export function timeoutOf(scan: FieldScan, span: Span) {
   };
 }
 
-/** What an execution node claims of a block, as on the wire. Byte fields are views of the message; ids are not checked. */
+/** What an execution node claims about a block, as on the wire. Byte fields are views of the message; ids are not checked. */
 export type ExecutionResult = Readonly<ReturnType<typeof decodeExecutionResult>>;
 export type Chunk = Readonly<ReturnType<typeof decodeChunk>>;
 

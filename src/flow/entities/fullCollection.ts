@@ -9,14 +9,14 @@ import { WireError } from '../WireError.js';
 const TRANSACTION_TAG = 0x0a;
 
 /**
- * The most transactions, or other parts, taken from one message (a collection, or all chunks of a block). Flow's own limit is
- * 100 in a collection; without a bound, a message of empty ones would cost fifty times its size in memory.
+ * The most transactions, or other parts, accepted from one message (a collection, or all chunks of a block). Flow's own limit
+ * is 100 per collection; without a bound, a message of empty ones would cost fifty times its size in memory.
  */
 const MAX_PARTS = 100_000;
 
 /**
- * For one message. Appends the values of field 1 of what the reader stands in, and counts them all; where there are none, that
- * counts as one. Expected errors: `WireError`.
+ * For one message: appends the values of field 1 at the reader's position, and counts them; a call without any counts as one.
+ * Expected errors: `WireError`.
  */
 export function partCollector() {
   let room = MAX_PARTS;

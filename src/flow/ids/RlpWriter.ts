@@ -120,7 +120,7 @@ export class RlpWriter {
     buffer[--this.position] = 0x80 + size;
   }
 
-  /** Bytes given as the characters of a string: the fastest way to hand over hashes. */
+  /** Bytes as the characters of a string: the fastest way to pass hashes. */
   characters(text: string): void {
     this.position -= text.length;
     this.buffer.write(text, this.position, 'latin1');

@@ -64,7 +64,7 @@ export class TransactionHasher {
     this.#idItems = '';
     let hashed = 0;
     let pending = 0;
-    // Many are written before they are hashed: either loop runs faster when it is not interrupted by the other.
+    // Many are written before they are hashed: each loop runs faster uninterrupted.
     for (let index = 0; index < ranges.length; index += 2) {
       const start = ranges[index] as number;
       const length = ranges[index + 1] as number;

@@ -18,7 +18,7 @@ const SEQUENCE_NUMBER = 0x18;
 const SIGNATURE = 0x1a;
 const EXTENSION_DATA = 0x22;
 
-/** No tag of a message: what is read at its end. */
+/** Not a tag: read at the end of a message. */
 const NO_TAG = -1;
 
 /** Numbers noted per signature, in this order. */
@@ -27,8 +27,8 @@ export const SIGNATURE_STRIDE = 7;
 /**
  * Finds the fields of a canonically encoded transaction, and decides whether it is one: only known fields with their
  * own wire type, in ascending order, singular ones once and without their default value, every number in the fewest
- * bytes, nested messages included. That is a grammar without choices, so it is simply followed; any other bytes are for
- * the decoder to judge. Expected errors: `WireError`, where the decoder would find the same.
+ * bytes, nested messages included. That is a grammar without choices, so the scan simply follows it; any other bytes are
+ * left to the decoder. Expected errors: `WireError`, where the decoder would find the same.
  */
 export class TransactionScan {
   scriptStart = 0;
@@ -179,7 +179,7 @@ export class TransactionScan {
     return reader.position < reader.end ? byteAt(reader.bytes, reader.position++) : NO_TAG;
   }
 
-  /** Passes over a byte string, whose length is `low` of the reader then; returns where it begins. */
+  /** Skips a byte string, whose length is then in `low` of the reader; returns where it begins. */
   #bytes(): number {
     const reader = this.#reader;
     const length = reader.length();
@@ -188,14 +188,14 @@ export class TransactionScan {
     return start;
   }
 
-  /** Likewise one that would be left out if it were empty. */
+  /** The same for one that would be omitted if it were empty. */
   #presentBytes(): number {
     const start = this.#bytes();
     if (this.#reader.low === 0) this.#reader.canonical = false;
     return start;
   }
 
-  /** Reads a number that would be left out if it were zero. */
+  /** Reads a number that would be omitted if it were zero. */
   #presentNumber(): void {
     const reader = this.#reader;
     reader.varint();

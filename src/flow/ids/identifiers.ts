@@ -23,7 +23,7 @@ export function parseIdentifier(text: string): Identifier | undefined {
   return HEX_ID.exec(text)?.[1]?.toLowerCase() as Identifier | undefined;
 }
 
-/** What bytes of any length stand for as an id on chain: shorter ones are padded at the end, of longer ones the beginning counts. */
+/** Bytes of any length as an id, as on chain: shorter ones are padded at the end, longer ones truncated. */
 export function paddedIdentifier(bytes: Uint8Array): Identifier {
   const id = asBuffer(bytes.subarray(0, IDENTIFIER_BYTES)).toString('hex');
   return id.padEnd(2 * IDENTIFIER_BYTES, '0') as Identifier;

@@ -4,7 +4,7 @@ import type { Identifier } from '../types.js';
 import { IDENTIFIER_BYTES, sha3Identifier } from './identifiers.js';
 import { RlpWriter } from './RlpWriter.js';
 
-/** What RLP can hold. Numbers are unsigned: safe integers or bigints below 2^64; text is UTF-8. */
+/** A value that RLP can encode. Numbers are unsigned: safe integers or bigints below 2^64; text is UTF-8. */
 export type RlpItem = Uint8Array | string | number | bigint | boolean | readonly RlpItem[];
 
 const FIRST_CAPACITY_BYTES = 1024;
@@ -48,7 +48,7 @@ export function collectionIdOf(transactionIds: Uint8Array): Identifier {
   return sha3Identifier(encodeRlp([ids]));
 }
 
-/** What RLP holds: byte strings, which are views, and lists. */
+/** Decoded RLP: byte strings, which are views, and lists. */
 export type RlpTree = Buffer | readonly RlpTree[];
 
 const MAX_DEPTH = 16;
@@ -56,8 +56,8 @@ const LIST = 0xc0;
 const LONG = 55;
 
 /**
- * Reads bytes that are one item of RLP. Longer forms than needed are accepted: whoever reads has checked the hash of these
- * bytes. Expected errors: `WireError`.
+ * Decodes bytes that are one RLP item. Non-minimal lengths are accepted: the caller has checked the hash of these bytes.
+ * Expected errors: `WireError`.
  */
 export function decodeRlp(bytes: Uint8Array): RlpTree {
   const buffer = asBuffer(bytes);
@@ -80,7 +80,8 @@ function decodeItem(
   let start = at + 1;
   if (length > LONG) {
     const digits = length - LONG;
-    if (digits > 4 || start + digits > bytes.length) throw new WireError('an RLP item has no length');
+    if (digits > 4 || start + digits > bytes.length)
+      throw new WireError('the length of an RLP item is invalid');
     length = bytes.readUIntBE(start, digits);
     start += digits;
   }
@@ -98,19 +99,19 @@ function decodeItem(
 
 /** The list that an item is. Expected errors of this and of the two below: `WireError`. */
 export function rlpItems(tree: RlpTree | undefined): readonly RlpTree[] {
-  if (tree === undefined || tree instanceof Uint8Array) throw new WireError('a list of RLP is missing');
+  if (tree === undefined || tree instanceof Uint8Array) throw new WireError('an RLP list is missing');
   return tree;
 }
 
 /** The byte string that an item is, as a view. */
 export function rlpBytes(tree: RlpTree | undefined): Buffer {
-  if (!(tree instanceof Buffer)) throw new WireError('bytes of RLP are missing');
+  if (!(tree instanceof Buffer)) throw new WireError('an RLP byte string is missing');
   return tree;
 }
 
 /** The number that an item is: a safe integer. */
 export function rlpNumber(tree: RlpTree | undefined): number {
   const value = Number(`0x0${rlpBytes(tree).toString('hex')}`);
-  if (!Number.isSafeInteger(value)) throw new WireError('a number of RLP is too large');
+  if (!Number.isSafeInteger(value)) throw new WireError('an RLP number is too large');
   return value;
 }

@@ -53,8 +53,8 @@ export function verifyCollection(
 /**
  * The collections of a block from its execution data. A chunk after those of the guarantees is the system chunk, whose
  * transactions no guarantee covers; it is dropped. Not every network has one: the emulator executes the guaranteed
- * collections and nothing else. Data without it are accepted where all chunks are proven to be those collections. A
- * peer has none to give.
+ * collections and nothing else. Data without it are accepted if all chunks are proven to be those collections. A peer
+ * never sends it.
  *
  * Expected errors: `InvalidCollectionError`: `wrong_block` for another block's data; `wrong_count` for any other number
  * of chunks, or for that of the guarantees where they are not the guaranteed collections (then one of those is missing,
@@ -94,7 +94,7 @@ export function verifyBlockCollections(
 
 function wrongCount(block: FinalizedBlock, { chunks }: BlockExecutionData): InvalidCollectionError {
   const expected = block.collectionIds.length;
-  const held = `what came holds ${chunks.length} chunks`;
+  const held = `the data holds ${chunks.length} chunks`;
   const why =
     chunks.length === expected
       ? `${held}, which are not these collections`
@@ -141,7 +141,7 @@ class CollectionVerifier {
       if (received.id === expectedId) return received;
       if (transactions.length === 0) return undefined;
       const sorted = sortedWires(splitCollection(received.encoded));
-      // Unchanged by sorting: hashing again would only let a liar double our work.
+      // Unchanged by sorting: hashing again would only let a malicious node double our work.
       if (sorted === undefined) return undefined;
       const reordered = this.#hash(sorted);
       return reordered.id === expectedId ? reordered : undefined;

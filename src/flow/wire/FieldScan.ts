@@ -24,7 +24,7 @@ export class FieldScan {
     return this.#reader.bytes;
   }
 
-  /** The fields up to `last`, which are singular but for those in `repeated`, a set of bits. Others are skipped. */
+  /** The fields up to `last`, all singular except those in the bit set `repeated`. Other fields are skipped. */
   fields(message: Span, last: number, repeated = 0): Fields {
     const reader = this.#enter(message);
     const fields = new Fields(last);
@@ -67,7 +67,7 @@ export class FieldScan {
 /** The fields of one message, by number. */
 class Fields {
   readonly #spans: (Span | undefined)[];
-  /** Made when they are needed: most messages have fields of one kind. */
+  /** Allocated when needed: most messages have fields of one kind only. */
   #lists: (Span[] | undefined)[] | undefined;
   #numbers: number[] | undefined;
 

@@ -6,8 +6,8 @@ const NONE: readonly Buffer[] = [];
 
 /**
  * The numbers and bytes of a message, by field, as any protobuf reader takes them: fields in any order, the last of a
- * repeated singular field counts, absent fields are empty or zero, unknown ones are passed over, and nested messages are
- * bytes. For requests, rare answers, and readers of what is stored; what is decoded while indexing has scans of its own.
+ * repeated singular field counts, absent fields are empty or zero, unknown ones are skipped, and nested messages are bytes.
+ * For requests, rare answers, and readers of stored data; indexing has its own scans.
  */
 export class RequestFields {
   readonly #bytes: (Buffer[] | undefined)[] = [];

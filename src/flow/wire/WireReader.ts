@@ -11,7 +11,7 @@ const FIXED32 = 5;
 
 /** A full block of mainnet has a few hundred fields. Without a bound, empty ones would cost a hundred times their size in memory. */
 export const MAX_FIELDS = 100_000;
-/** A large message has more, if they are not small: an event of execution data takes some hundred bytes. */
+/** A large message may have more fields if they are at least this large: an event of execution data takes some hundred bytes. */
 const LARGE_FIELD_BYTES = 32;
 
 const MAX_VARINT_BYTES = 10;
@@ -39,7 +39,7 @@ export class WireReader {
   low = 0;
   high = 0;
 
-  /** Fields that may still be read: a message of nothing but empty ones would take seconds. */
+  /** How many more fields may be read: a message of only empty ones would take seconds. */
   room: number;
 
   constructor(bytes: Uint8Array, room = MAX_FIELDS + bytes.length / LARGE_FIELD_BYTES) {

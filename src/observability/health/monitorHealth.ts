@@ -3,34 +3,34 @@ import { withoutIds, type Logger } from '../logs/Logger.js';
 import { readinessCodes } from './readiness.js';
 import type { Finding, Readiness, ReadinessCode, ReadinessReason } from './readiness.js';
 
-/** How often readiness is checked when nobody asks, and so how precisely changes are timed. */
+/** How often readiness is checked without a query, and so how precisely changes are timed. */
 const TURN_MS = 1000;
-/** If a check is this late, the process stood still, and what it was waiting for may have arrived in the meantime. */
+/** A check this late means that the process stood still, and that what it waited for may have arrived meanwhile. */
 const STOOD_STILL_MS = 5_000;
-/** How often at most a code that stays is logged again, for another cause. */
+/** The shortest time before a code that persists is logged again, for another cause. */
 const ANOTHER_CAUSE_EVERY_MS = 60_000;
-/** What changes in a message while its cause stays: numbers and units, how often, since when. */
+/** The parts of a message that change while its cause stays the same: numbers and units, how often, since when. */
 const AMOUNTS = /\((once, |\d+ times )?since [^)]*\)|\d[\w.:]*( \d[\w.:]*)*/g;
 
 const STOOD_STILL =
   'check whether it was suspended (SIGSTOP, a paused machine) or starved of CPU or memory; it continues by itself';
 
 /**
- * Tracks how long each reason for not being ready has lasted, and logs when it comes and goes. From `start()` on it
- * checks once a second, and logs a standstill of the process: delays that it causes are blamed on nothing else.
+ * Tracks how long each reason for not being ready has lasted, and logs when it arises and clears. From `start()` on it checks
+ * once a second, and logs a standstill of the process, so that its delays are not blamed on anything else.
  */
 export function monitorHealth(dependencies: {
   readonly clock: Clock;
   /**
-   * Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. Is given the time since
-   * the last standstill in milliseconds, infinite where there was none.
+   * Why the daemon is not ready now; at most one finding per code. Must not wait, or use store or network. Receives the time
+   * since the last standstill in milliseconds; infinite if there was none.
    */
   readonly findings: (sinceStandstillMs: number) => readonly Finding[];
   readonly logger?: Logger;
 }) {
   const { clock, findings, logger } = dependencies;
-  /** When each current reason arose, in monotonic milliseconds, and what was logged of it last. */
-  const since = new Map<ReadinessCode, { sinceMs: number; toldAtMs: number; cause: string }>();
+  /** When each current reason arose and was last logged, in monotonic milliseconds, and the cause that was logged. */
+  const since = new Map<ReadinessCode, { sinceMs: number; loggedAtMs: number; cause: string }>();
   let lastFound: readonly Finding[] = [];
   /** When the last periodic check ran; `undefined` while there are none. */
   let turnedAtMs: number | undefined;
@@ -57,7 +57,7 @@ export function monitorHealth(dependencies: {
   const readiness = (): Readiness => {
     const nowMs = clock.monotonic();
     noteStandstill(nowMs);
-    // After a standstill, the earlier findings are kept for a turn.
+    // For one interval after a standstill, the earlier findings are kept.
     if (nowMs >= awakeSinceMs + TURN_MS) lastFound = findings(nowMs - awakeSinceMs);
     noteChanges(lastFound, nowMs);
     const reasons = lastFound.map((finding): ReadinessReason => {
@@ -87,9 +87,9 @@ export function monitorHealth(dependencies: {
       const detail = withoutIds(message);
       const cause = detail.replace(AMOUNTS, '');
       const before = since.get(code);
-      const { sinceMs = nowMs, toldAtMs = -Infinity } = before ?? {};
-      if (before?.cause === cause || nowMs - toldAtMs < ANOTHER_CAUSE_EVERY_MS) continue;
-      since.set(code, { sinceMs, toldAtMs: nowMs, cause });
+      const { sinceMs = nowMs, loggedAtMs = -Infinity } = before ?? {};
+      if (before?.cause === cause || nowMs - loggedAtMs < ANOTHER_CAUSE_EVERY_MS) continue;
+      since.set(code, { sinceMs, loggedAtMs: nowMs, cause });
       const level = readinessCodes[code].severity === 'ordinary' ? 'info' : 'warn';
       logger?.[level]({ code, detail, height }, before ? 'not ready, for another cause' : 'not ready');
     }

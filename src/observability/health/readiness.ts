@@ -8,7 +8,7 @@ interface CodeInfo {
   readonly severity: Severity;
   readonly cause: string;
   readonly fix: string;
-  /** The codes that cannot be true beside it. They are not told while it is. */
+  /** Codes that cannot hold together with it. They are not reported while it holds. */
   readonly excludes?: readonly string[];
 }
 
@@ -82,7 +82,7 @@ export const readinessCodes = {
     severity: 'trouble',
     cause: 'At indexed heights, the nodes serve a chain that differs from the stored one.',
     fix: 'Name nodes of the right chain, start over with another `--data-dir`, or `rewind` to where the chains diverge.',
-    // Those that answer are asked for nothing more, so what they would say of our chain is not known.
+    // Nodes that answer are asked for nothing more, so what they have of our chain is unknown.
     excludes: [
       ...['upstream_unreachable', 'parent_mismatch', 'not_vouched', 'edi_unavailable'],
       ...['behind', 'head_behind', 'head_stale', 'start_height_ahead'],
@@ -91,8 +91,8 @@ export const readinessCodes = {
   head_behind: {
     severity: 'trouble',
     cause:
-      "The nodes' head is far below the indexed heights, or below a head that was reported before: they are restored, lag, or began anew, or that head was false.",
-    fix: 'Wait for the nodes to catch up, or name others. A false head is forgotten a minute after its node, and another if there is one, tell less; else by a restart.',
+      "The nodes' head is far below the indexed heights, or below a head that was reported before: they are being restored, lag, or started over, or that head was false.",
+    fix: 'Wait for the nodes to catch up, or name others. A false head is forgotten once its node, and another node if there is one, have reported a lower one for a minute; otherwise by a restart.',
     excludes: ['behind', 'head_stale'],
   },
   head_stale: {
@@ -120,7 +120,7 @@ export const readinessCodes = {
     severity: 'trouble',
     cause:
       'The database that holds the index (`store`), or a pooler before it, does not answer, answers with an error, or takes no writes.',
-    fix: 'The message quotes it. Fix the database, or the connection to it. Nothing is lost: what waits continues by itself.',
+    fix: 'The message quotes it. Fix the database, or the connection to it. Nothing is lost: what waits resumes on its own.',
   },
   leader_lost: {
     severity: 'trouble',
@@ -136,14 +136,14 @@ export const readinessCodes = {
   descriptors_low: {
     severity: 'trouble',
     cause:
-      'Hardly another file or connection can be opened: the limit of open files was lowered while the daemon runs, or the system has reached its own. Nothing is lost: whatever needs one waits, and continues by itself.',
+      'Almost no more files or connections can be opened: the limit of open files was lowered while the daemon runs, or the system has reached its own. Nothing is lost: whatever needs one waits, and resumes on its own.',
     fix: 'Raise the limit that the message names, or end what uses the files up. `process_open_fds` and `connections` show what is open.',
   },
   disk_low: {
     severity: 'trouble',
     cause:
       'Less than 1 GiB and less than a tenth of the disk is free. Below `disk.minFreeBytes` indexing pauses, as the message says; reads go on.',
-    fix: 'Free some space, or move the data directory to a larger disk. A paused daemon goes on by itself once there is room.',
+    fix: 'Free some space, or move the data directory to a larger disk. A paused daemon resumes once there is room.',
   },
 } as const satisfies Readonly<Record<string, CodeInfo>>;
 

@@ -44,7 +44,7 @@ export function createLogger(options: {
   return Object.assign(logger, { setLevel: (level: LogLevel) => void (logger.level = level) });
 }
 
-/** What others say may be in there, a server of databases megabytes: the lines that wait to be written share a bound. */
+/** Errors may quote other programs, a database server even megabytes; lines that wait to be written share a bound. */
 const MAX_ERROR_TEXT = 8_192;
 
 /** An error from another thread arrives serialised already. */

@@ -3,9 +3,8 @@ import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamReques
 import { allReadinessCodes, endpointStates } from '../health/readiness.js';
 
 /**
- * The metrics of prom-client that we do not use: gauges whose names end in `_total`, which Prometheus reserves for counters, and
- * the lists of handles and requests, which use private parts of Node.js; `nodejs_active_resources` shows the same through the
- * public API.
+ * prom-client's metrics that we drop: gauges whose names end in `_total`, which Prometheus reserves for counters, and the lists
+ * of handles and requests, which use private parts of Node.js; `nodejs_active_resources` shows the same by the public API.
  */
 const UNUSED = /^nodejs_active_(?:handles|requests|\w+_total)/;
 
@@ -14,7 +13,7 @@ const collectionSources = ['requester', 'edi', 'peer'] as const;
 /** Where the last missing collection of a height came from; `none` for heights without collections. */
 const heightSources = [...collectionSources, 'none'] as const;
 
-/** The states of a range of history that has been begun. */
+/** The states of a range of history that has been started. */
 const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
 
 /** Why data is refused. These series exist from the start, so that an alert sees the first increase. */
@@ -26,15 +25,15 @@ const collectionRefusals = [
     (['edi', 'peer'] as const).map((source) => ({ source, reason })),
   ),
 ];
-/** Why blocks are refused; the first five: what does not fit the block's id (`src/proof`). */
+/** Why blocks are refused; the first five are mismatches with the block's id (`src/proof`). */
 export const blockRefusals = [
   ...(['id', 'chain', 'copy', 'payload', 'ambiguous'] as const),
   ...(['malformed', 'orphaned', 'wrong_height', 'parent_mismatch', 'not_vouched'] as const),
 ] as const;
 
 /**
- * The gauges without labels, by name, with their meaning. They are read at each scrape, so that they are correct even when
- * nothing moves.
+ * The gauges without labels, by name, with their meaning. They are read at each scrape, so they are correct even when nothing
+ * changes.
  */
 const scrapedGauges = {
   latest_indexed_height:
@@ -77,7 +76,7 @@ const scrapedGauges = {
   unresolvable_heights: 'Heights that no source has completed for requester.unresolvableAfterMs.',
 } as const;
 
-/** How each of them is read, `undefined` while the value is unknown; and those with labels. */
+/** Reads each of them (`undefined` while the value is unknown), and the gauges with labels. */
 export interface ScrapedValues extends Readonly<
   Record<keyof typeof scrapedGauges, () => number | undefined>
 > {
@@ -181,7 +180,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
     'build_info{version,node}',
     'Always 1; its labels are the versions of the program and of Node.js.',
   ).set(build, 1);
-  // Those of a Node.js process; some exist on some platforms only.
+  // The metrics of a Node.js process; some exist on some platforms only.
   collectDefaultMetrics({ register: registry });
   for (const { name } of registry.getMetricsAsArray())
     if (UNUSED.test(name)) registry.removeSingleMetric(name);
@@ -310,7 +309,7 @@ export function createMetrics(build: { readonly version: string; readonly node: 
       'How often an access node was found to be of another chain or spork.',
     ),
   };
-  // A gauge without labels starts at 0, which would mean 1970.
+  // A gauge without labels starts at 0, which here would mean 1970.
   metrics.lastScrub.remove();
   metrics.certificateExpires.remove();
   for (const source of collectionSources) {

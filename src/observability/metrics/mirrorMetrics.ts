@@ -5,8 +5,8 @@ import type { MetricObjectWithValues, MetricValue, Registry } from 'prom-client'
 export type MetricsSnapshot = MetricObjectWithValues<MetricValue<string>>[];
 
 /**
- * The metrics that consecutive threads reported: the counts of ended threads are kept, and the current thread's
- * latest report is valid until the next one arrives.
+ * The metrics of consecutive threads: keeps the counts of ended threads, and the current thread's latest report until
+ * the next one arrives.
  */
 export function mirrorMetrics() {
   /** The sum over the threads that have ended: counters and histograms. */
@@ -18,7 +18,7 @@ export function mirrorMetrics() {
     update: (snapshot: MetricsSnapshot): void => void (last = snapshot),
     /** The thread has ended: its gauges are gone. */
     ended: (): void => {
-      // It holds the type as a word, where prom-client's types declare a number.
+      // At run time `type` is a word, though prom-client's types declare a number.
       const counted = all().map((snapshot) => snapshot.filter(({ type }) => String(type) !== 'gauge'));
       // The value goes straight back into prom-client, whose types do not describe it.
       const sum = (): unknown => AggregatorRegistry.aggregate(counted).getMetricsAsArray();
@@ -28,7 +28,7 @@ export function mirrorMetrics() {
   };
 }
 
-/** One page from a registry and the reports of others. */
+/** One page from a registry and the reports of other threads. */
 export async function mergedPage(
   own: Registry,
   others: readonly MetricsSnapshot[],

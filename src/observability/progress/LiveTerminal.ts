@@ -3,7 +3,7 @@ export interface TerminalStream {
   write(text: string): unknown;
   /** Width; `undefined` if unknown. */
   readonly columns?: number | undefined;
-  /** It has not shown everything yet: nobody looks. */
+  /** It has not shown everything written to it yet. */
   readonly isBehind?: boolean | undefined;
 }
 
@@ -49,7 +49,7 @@ const HOME = '\u001b[H';
 const CLEAR_LINE_END = '\u001b[K';
 const CLEAR_BELOW = '\u001b[J';
 
-/** A page redrawn in place over the whole terminal, without flicker. The previous content comes back afterwards. */
+/** A page redrawn in place over the whole terminal, without flicker. The previous content is restored afterwards. */
 export class LiveScreen {
   readonly #stream: TerminalStream;
   #isOpen = false;

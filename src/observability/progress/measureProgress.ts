@@ -41,7 +41,7 @@ const CATCH_UP_LAG = 100;
 /** How many samples are kept: the window is divided into as many slots. */
 const MAX_SAMPLES = 120;
 
-/** Of a state without watermark or head. */
+/** The state without watermark or head. */
 const UNKNOWN = { lag: undefined, ratePerSecond: 0, etaSeconds: undefined, fraction: 0 } as const;
 
 export type ProgressMeter = ReturnType<typeof measureProgress>;
@@ -67,7 +67,7 @@ export function measureProgress(dependencies: { readonly clock: Clock; readonly 
     const seconds = (now.atMs - oldest.atMs) / 1000;
     const perSecond = (change: number): number => (seconds > 0 ? change / seconds : 0);
     const ratePerSecond = perSecond(now.indexed - oldest.indexed);
-    // No head goes down; heights of history that are no longer wanted do not make it faster.
+    // A target that falls (history that is no longer wanted) must not count as speed.
     const closingPerSecond = ratePerSecond - perSecond(Math.max(0, now.head - oldest.head));
     const lag = Math.max(0, head - latestIndexed);
     const base = updateMode(lag, latestIndexed);
@@ -87,10 +87,10 @@ export function measureProgress(dependencies: { readonly clock: Clock; readonly 
   /** Keeps the sample if it is a slot away from the last one. Returns the first sample of the window. */
   const keep = (now: Sample): Sample => {
     const { atMs = -Infinity, indexed = 0 } = samples.at(-1) ?? {};
-    // What was indexed is gone, such as by a rewind of the database by another process: measure anew.
+    // Indexed heights are gone, for example because another process rewound the database: start the measurement over.
     const isRewound = now.indexed < indexed;
     if (isRewound) begunAt = undefined;
-    // An outage without samples, in which the head was not known, is no part of what comes after it.
+    // Samples from before an outage, in which the head was unknown, do not count after it.
     if (isRewound || now.atMs - atMs > WINDOW_MS) samples.length = 0;
     if (samples.length === 0 || now.atMs - atMs >= WINDOW_MS / MAX_SAMPLES) samples.push(now);
     // Keep the newest sample older than the window: the window begins there.

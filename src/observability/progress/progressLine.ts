@@ -33,7 +33,7 @@ function fit(state: ProgressState, columns: number): string {
       columns,
     );
   }
-  // 100 % only when nothing is left.
+  // Rounded down: 100 % only when nothing is left.
   const percent = `${(Math.floor(state.fraction * 1000) / 10).toFixed(1)}%`;
   const lag = `lag ${formatCount(state.lag)}`;
   const eta = `ETA ${state.etaSeconds === undefined ? 'unknown' : formatDuration(state.etaSeconds)}`;

@@ -5,11 +5,11 @@ const SAMPLE_MS = 2_000;
 const MINUTE_MS = 60_000;
 /** How many whole minutes are kept, besides the current one. */
 export const MAX_MINUTES = 60;
-/** What "now" means for rates. */
+/** Current rates are measured over this window. */
 const RATE_WINDOW_MS = 30_000;
 const MAX_RECENT = RATE_WINDOW_MS / SAMPLE_MS + 1;
 
-/** The counters that are sampled, with the labels by which their series are told apart. */
+/** The counters that are sampled, with the labels that distinguish their series. */
 const sampled = {
   collectionsReceived: ['source'],
   duplicateCollections: ['source'],
@@ -62,7 +62,7 @@ export function rememberHour({
 
 async function sampleOf(metrics: CountedMetrics, atMs: number): Promise<Sample> {
   const counts = new Map<string, number>();
-  // All of them are read before anything else runs.
+  // Started together, so that all are read before anything else runs.
   const series = await Promise.all(names.map((name) => metrics[name].get()));
   for (const [index, name] of names.entries())
     for (const each of series[index]?.values ?? []) {
@@ -73,7 +73,7 @@ async function sampleOf(metrics: CountedMetrics, atMs: number): Promise<Sample> 
   return { atMs, counts };
 }
 
-/** What was done between two samples; `undefined` where no time has passed between them. */
+/** The work done between two samples; `undefined` if no time has passed between them. */
 function stretchOf(first: Sample | undefined, last: Sample | undefined) {
   if (first === undefined || last === undefined || last.atMs <= first.atMs) return undefined;
   const grown = (key: string): number => (last.counts.get(key) ?? 0) - (first.counts.get(key) ?? 0);

@@ -8,15 +8,15 @@ import type { BlockForm, HeaderForm, PayloadForm } from '../ids/forms.js';
 import { encodeProof, openStored } from './storedProof.js';
 
 /**
- * Which results a payload holds is tried from its receipts until this many ids were hashed, of some 3 µs each: all
- * choices of 6 among 12. Of the recorded blocks none needed more than one choice.
+ * Which results a payload holds is found by trying its receipts, until this many ids were hashed at some 3 µs each: all
+ * choices of 6 among 12. No recorded block needed more than one choice.
  */
 const MAX_TRIED_RESULTS = 8192;
 
 /**
- * What is wrong with a block: `id`, its header hashes to another; `chain`, it belongs to another network; `copy`, a field
- * that is there twice differs; `payload`, that does not hash to what the header says; `ambiguous`, another block hashes
- * to the same, as an id is in a list twice, or the time has more digits than are hashed.
+ * What is wrong with a block: `id`, its header hashes to another id; `chain`, it belongs to another network; `copy`, the copies
+ * of a field differ; `payload`, it does not hash to what the header says; `ambiguous`, another block hashes to the same id,
+ * because an id is in a list twice, or the time has more digits than are hashed.
  */
 export const invalidBlockReasons = ['id', 'chain', 'copy', 'payload', 'ambiguous'] as const;
 
@@ -25,7 +25,7 @@ export type Proving =
       readonly kind: 'proven';
       readonly form: BlockForm;
       readonly block: FinalizedBlock;
-      /** What the id covers of a block beyond its light form: for `checkStoredProof` and `readHeader`. */
+      /** The parts of a block that the id covers beyond its light form: for `checkStoredProof` and `readHeader`. */
       readonly proof: Uint8Array;
       /** The blocks whose seals are in its payload; `undefined`: it came without its payload. */
       readonly sealedIds: readonly Identifier[] | undefined;
@@ -36,14 +36,14 @@ export type Proving =
       readonly reason: (typeof invalidBlockReasons)[number];
       readonly detail: string;
     }
-  /** There is a header, but no known form of it hashes to the id; or none with a payload hash: so do nodes of old sporks answer. */
+  /** There is a header, but no known form of it hashes to the id; or none with a payload hash: nodes of old sporks send such. */
   | { readonly kind: 'unknown_form' | 'without_header'; readonly block: FinalizedBlock };
 
 type Refusal = Extract<Proving, { kind: 'refused' }>;
 
 /**
- * Proves blocks in full form: that their header hashes to their id, and everything in them to the header. Remembers the
- * form that fitted last and tries it first, then the others, newest first.
+ * Proves blocks in full form: that their header hashes to their id, and everything in them to the header. Tries the form that
+ * matched last, then the others, newest first.
  */
 export class BlockProver {
   readonly #chainId: string;
@@ -75,8 +75,8 @@ export class BlockProver {
   }
 
   /**
-   * The same for a block as an index has it: in its light form, with the proof that `prove` made of it. Both come out as
-   * `prove` makes them, whatever was added that nothing covers. Expected errors: `WireError`.
+   * The same for a block as an index has it: in its light form, with the proof that `prove` made. Both are returned as
+   * `prove` makes them, without anything added that no hash covers. Expected errors: `WireError`.
    */
   proveStored(message: Uint8Array, proof: Uint8Array): Proving {
     const light = decodeBlockMessage(message);
@@ -91,7 +91,7 @@ export class BlockProver {
     return refusal ?? provenAs(form, block, header, light, roots, undefined);
   }
 
-  /** The form in which the header hashes to the block's id, or to its own. */
+  /** The form in which the header hashes to the block's id, or to the id in the header itself. */
   #headerForm(header: FullHeader, id: Identifier, bytes: Buffer): HeaderForm | undefined {
     const fits = (form: HeaderForm): boolean => {
       const hashed = this.#hasher.headerId(form, header);
@@ -152,9 +152,9 @@ export class BlockProver {
   }
 
   /**
-   * Finds the ids of the results: each has a receipt in the same payload, while a receipt may be of a result in an
-   * earlier block. So as many of the receipts' results as there are results are tried, those of the last receipts first,
-   * as receipts are in the order of heights; only where none fits the results themselves are hashed.
+   * Finds the ids of the results: each has a receipt in the same payload, while a receipt may be for a result in an earlier
+   * block. So it tries the receipts' results, as many as there are results, those of the last receipts first, as receipts are
+   * in the order of heights; only if none match are the results themselves hashed.
    */
   #resultsFit(form: PayloadForm, { bytes, receipts, results }: FullBlock, wanted: string): boolean {
     const roots = this.#roots.subarray(0, (form === 'P1' ? 4 : 5) * IDENTIFIER_BYTES);
@@ -188,9 +188,9 @@ function* selections<T>(items: readonly T[], count: number, limit: number): Gene
 }
 
 /**
- * What is made of a block that hashes to its id in this form, unless the copies in its guarantees differ: the light form with
- * each copy there once, and without what the id does not cover. So one block is always the same bytes, whatever a node left
- * out or added; nodes of today do neither. Before P8 a guarantee stays as it was reported.
+ * The canonical form of a block that hashes to its id in this form, unless the copies in its guarantees differ: the light form
+ * with each copy once, and without what the id does not cover. So a block is always the same bytes, whatever a node left out
+ * or added; today's nodes do neither. Before P8 a guarantee stays as it was reported.
  */
 function provenAs(
   form: BlockForm,
@@ -202,7 +202,7 @@ function provenAs(
 ): Proving {
   const { bytes, guarantees } = block;
   const payloadForm = payloadFormOf(form);
-  // Where the id covers a guarantee's signature, its copy must be the same; before, where there are both.
+  // If the id covers a guarantee's signature, its copy must be equal; in earlier forms only if both are present.
   const isSame = guarantees.every(
     ({ signature, signatures }) =>
       (payloadForm !== 'P8' && signature.length === 0) ||

@@ -5,7 +5,7 @@ import { BlockHasher, payloadHash } from '../ids/BlockHasher.js';
 import { hasParentView, headerFormOf, payloadFormOf, type BlockForm } from '../ids/forms.js';
 
 const VERSION = 1;
-/** A form is stored as its place here, from 1 on: append only. */
+/** A form is stored as its index here, counted from 1: append only. */
 const STORED_FORMS: readonly BlockForm[] = ['H1P1', 'H3P1', 'H5P1', 'H5P7', 'H5P8', 'H8P8'];
 const FIELD = {
   form: 1,
@@ -17,13 +17,13 @@ const FIELD = {
   roots: 7,
 } as const;
 
-/** What an index has of a proven block. Give one hasher to many calls. */
+/** A proven block as an index stores it. Pass one hasher to many calls. */
 type StoredBlock = [encodedLightBlock: Uint8Array, proof: Uint8Array, chainId: string, hasher?: BlockHasher];
 
 /** The header of a stored block. Bytes are views of one buffer of its own. */
 export type StoredHeader = Readonly<ReturnType<typeof opened>['stored']>;
 
-/** `roots`: those of the guarantees, seals, receipts and results, and the protocol state's id, 32 bytes each. */
+/** `roots`: of the guarantees, seals, receipts and results, and the protocol state's id, 32 bytes each. */
 export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, roots: Buffer): Buffer {
   const view = ({ start, length }: Span): Buffer => bytes.subarray(start, start + length);
   const voters =
@@ -43,14 +43,14 @@ export function encodeProof(form: BlockForm, header: FullHeader, bytes: Buffer, 
 }
 
 /**
- * Reads the header of a stored block, from the block in its light form and its proof. It is not checked that it hashes to
- * the block's id; the payload hash is computed, as it is not stored. Expected errors: `WireError`.
+ * Reads the header of a stored block, from its light form and its proof, without checking that it hashes to the block's id.
+ * The payload hash is computed, as it is not stored. Expected errors: `WireError`.
  */
 export function readHeader(...of: StoredBlock): StoredHeader {
   return opened(...of).stored;
 }
 
-/** The header, or `undefined` where the block and its proof do not hash to the block's id. */
+/** The header, or `undefined` if the block and its proof do not hash to the block's id. */
 export function checkStoredProof(...of: StoredBlock): StoredHeader | undefined {
   try {
     const { hasher, header, stored } = opened(...of);
@@ -64,8 +64,8 @@ export function checkStoredProof(...of: StoredBlock): StoredHeader | undefined {
 export type BlockPreimages = Readonly<ReturnType<typeof preimagesOf>>;
 
 /**
- * What the hashes of a stored block are made of, each in memory of its own, for those who hash it themselves. Expected
- * errors: `WireError`.
+ * The preimages of a stored block's hashes, each in its own memory, for callers that hash them themselves. Expected errors:
+ * `WireError`.
  */
 export function preimagesOf(...of: StoredBlock) {
   const { hasher, header, stored, block, roots } = opened(...of);
@@ -115,8 +115,8 @@ function opened(...of: StoredBlock) {
 }
 
 /**
- * The header as the hasher, which has it loaded, wants it, and as readers do. Spans are places in `bytes`. `undefined`: a later
- * version of the program made the proof.
+ * The header in two forms: as the hasher takes it, which has it loaded, and as readers do. Spans are places in `bytes`.
+ * `undefined`: a later version of the program made the proof.
  */
 export function openStored(...[light, proof, chainId, hasher = new BlockHasher()]: StoredBlock) {
   if (proof[0] !== VERSION) return undefined;
@@ -133,7 +133,7 @@ export function openStored(...[light, proof, chainId, hasher = new BlockHasher()
   if (form === undefined) return undefined;
   const otherRoots = view(fields.span(FIELD.roots));
   const roots = Buffer.alloc(rootsBytes(form));
-  if (otherRoots.length !== roots.length - IDENTIFIER_BYTES) throw new WireError('a proof has not its roots');
+  if (otherRoots.length !== roots.length - IDENTIFIER_BYTES) throw new WireError('a proof lacks its roots');
   roots.set(otherRoots, IDENTIFIER_BYTES);
   hasher.load(bytes);
   const guarantees = hasher.guaranteeIds(payloadFormOf(form), block.guarantees);
@@ -170,7 +170,7 @@ export function openStored(...[light, proof, chainId, hasher = new BlockHasher()
     parentId: toIdentifier(view(header.parentId)),
     timestamp: { seconds: BigInt(header.timestamp.seconds), nanos: header.timestamp.nanos },
     payloadHash: view(header.payloadHash),
-    /** In H1 alone, where no indices are. */
+    /** In H1 only, which has no indices. */
     parentVoterIds: header.parentVoterIds.map(view),
     parentVoterIndices: view(header.parentVoterIndices),
     parentVoterSigData: view(header.parentVoterSigData),
@@ -183,7 +183,7 @@ export function openStored(...[light, proof, chainId, hasher = new BlockHasher()
   return { hasher, header, stored, block, roots };
 }
 
-/** Ids that stand one after the other. */
+/** Consecutive ids. */
 function idsIn({ start, length }: Span): Span[] {
   return Array.from({ length: length / IDENTIFIER_BYTES }, (_, index) => ({
     start: start + index * IDENTIFIER_BYTES,

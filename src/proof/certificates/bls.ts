@@ -27,7 +27,7 @@ export function hashToPoint(message: Uint8Array, tag: string): SignaturePoint {
     personalization: Buffer.from('H2C'),
     dkLen: FIELD_HASH_BYTES,
   });
-  // Declared for points of any curve: that of a prime field takes one number, and gives a point of the group.
+  // The type covers every curve: over a prime field it takes one number, and returns a point of the group.
   const mapToGroup = bls12_381.G1.mapToCurve as unknown as (element: bigint) => SignaturePoint;
   const half = (from: number): SignaturePoint =>
     mapToGroup(Fp.create(numberOf(bytes.subarray(from, from + FIELD_HASH_BYTES / 2))));
@@ -44,7 +44,7 @@ export function encodeKey(key: KeyPoint): string {
   return swapHalves(Buffer.from(key.toBytes(true))).toString('hex');
 }
 
-/** `undefined` when one is missing, or when the sum is infinity. */
+/** `undefined` if a key is missing, or the sum is infinity. */
 export function sumOf(keys: readonly (KeyPoint | undefined)[]): KeyPoint | undefined {
   let sum = Point2.ZERO;
   for (const key of keys) {
@@ -80,7 +80,7 @@ export function verifySignatures(
   return Fp12.eql(Fp12.finalExponentiate(bls12_381.millerLoopBatch(pairs)), Fp12.ONE);
 }
 
-/** The library's own pairing would check once more that each point is one of the group, a seventh of all the time. */
+/** The library's own pairing would check again that each point is in the group, a seventh of the total time. */
 function pairOf(point: SignaturePoint, key: KeyPoint) {
   const { x, y } = point.toAffine();
   return [bls12_381.utils.calcPairingPrecomputes(key), x, y] satisfies Parameters<
@@ -88,12 +88,12 @@ function pairOf(point: SignaturePoint, key: KeyPoint) {
   >[0][number];
 }
 
-/** 128 bits: wrong signatures pass with a chance of 2^-128. */
+/** 128 bits: wrong signatures pass with probability 2^-128. */
 function factorOf(parts: readonly Uint8Array[]): bigint {
   return numberOf(sha3(Buffer.concat(parts)).subarray(0, 16)) | 1n;
 }
 
-/** The standard writes the halves of a coordinate the other way round; the flags stand in the first byte of either. */
+/** The standard has the halves of a coordinate in the opposite order; the flags are in the first byte in both. */
 function swapHalves(bytes: Buffer): Buffer {
   const swapped = Buffer.concat([bytes.subarray(HALF_KEY_BYTES), bytes.subarray(0, HALF_KEY_BYTES)]);
   const [first, second] = [bytes.readUInt8(0), bytes.readUInt8(HALF_KEY_BYTES)];
@@ -103,7 +103,7 @@ function swapHalves(bytes: Buffer): Buffer {
   return swapped;
 }
 
-/** The library throws for every encoding that it refuses. */
+/** `undefined` for every encoding that the library refuses, by an exception. */
 function pointOf<P extends { is0(): boolean }>(decode: () => P): P | undefined {
   try {
     const point = decode();

@@ -24,13 +24,13 @@ export interface CertificatePort {
 export type CertificateThread = ReturnType<typeof certificateThread>;
 
 /**
- * Verifies certificates in a thread of its own: each takes tens of milliseconds, the first of a committee hundreds. Reads
+ * Verifies certificates in a separate thread: each takes tens of milliseconds, the first of a committee hundreds. Reads
  * snapshots there too, which have megabytes. `start` starts the thread, when it is first needed and again after it ended.
- * Whoever asks waits for the answer before the next question. Expected errors of both questions: `CertificateThreadError`.
+ * Callers await each answer before the next question. Expected errors of both questions: `CertificateThreadError`.
  */
 export function certificateThread(start: () => CertificatePort) {
   let running: CertificatePort | undefined;
-  /** What the question under way becomes. */
+  /** Settles the question under way. */
   let asked: { resolve(answer: Answer): void; reject(error: CertificateThreadError): void } | undefined;
 
   const end = (reason: string): void => {
@@ -41,7 +41,7 @@ export function certificateThread(start: () => CertificatePort) {
   const started = (): CertificatePort => {
     const port = start();
     const what = 'the thread that verifies certificates';
-    // One that was ended may still say something.
+    // A thread that was ended may still send something.
     const unlessEnded = (act: () => void): void => (port === running ? act() : undefined);
     port.on('message', (answer) => unlessEnded(() => asked?.resolve(answer)));
     port.on('error', (error) => unlessEnded(() => end(`${what} failed: ${messageOf(error)}`)));
@@ -61,7 +61,7 @@ export function certificateThread(start: () => CertificatePort) {
     /** Like `readProtocolState`, of the JSON that a node sent. */
     readState: (snapshot: Uint8Array, protocolStateId: Identifier) =>
       ask<StateReading>({ snapshot, protocolStateId }),
-    /** Ends the thread, without an answer to what was asked. */
+    /** Ends the thread, and rejects the question under way. */
     close: (): void => end('the verification of certificates was closed'),
   };
 }

@@ -17,7 +17,7 @@ export type CertificateVerdict =
   | { readonly valid: true; readonly signers: number; readonly weight: number; readonly threshold: number }
   | { readonly valid: false; readonly reason: string };
 
-/** What the rule reads of a header whose id is proven. */
+/** The fields that the rule reads from a header whose id is proven. */
 export type FinalityHeader = Pick<
   StoredHeader,
   'id' | 'parentId' | 'height' | 'view' | 'parentView' | 'parentVoterIndices' | 'parentVoterSigData'
@@ -30,10 +30,10 @@ export function certificateIn(header: FinalityHeader): Certificate {
 }
 
 /**
- * The highest block that these headers prove final: the parent of a block of the very next view for which two thirds
- * have voted, as the header after says (flow-go 0.29 and later). `headers` are consecutive, ascending, and each the
- * parent of the next; three at least decide anything. One certificate is verified, as all below follows by hash.
- * Expected errors: those of `verify`.
+ * The highest block that these headers prove final: the parent of a block of the very next view for which two thirds have
+ * voted, as the header after that shows (flow-go 0.29 and later). `headers` are consecutive, ascending, and each the parent
+ * of the next; fewer than three decide nothing. Verifies one certificate: everything below follows by hash. Expected errors:
+ * those of `verify`.
  */
 export async function provenFinal(
   headers: readonly FinalityHeader[],
@@ -42,7 +42,7 @@ export async function provenFinal(
   for (let index = headers.length - 1; index >= 2; index--) {
     const [block, child, grandchild] = headers.slice(index - 2, index + 1);
     if (block === undefined || child === undefined || grandchild === undefined) continue;
-    // Two thirds of the committee did not sign what a header says: at `height` is the block with the certificate.
+    // Two thirds of the committee did not sign what a header claims; `height` is that of the block with the certificate.
     const refused = (reason: string) => ({ kind: 'refused', height: grandchild.height, reason }) as const;
     if (child.parentId !== block.id || grandchild.parentId !== child.id)
       return refused('the headers are not a chain');
@@ -53,10 +53,10 @@ export async function provenFinal(
     if (!verdict.valid) return refused(verdict.reason);
     const { signers, weight, threshold } = verdict;
     const certificate = { height: child.height, view: child.view, signers, weight, threshold };
-    // The block at this height is final, and all below it; the certificate shows it.
+    // The block at this height and all below it are final; the certificate proves it.
     const { height, id, parentId } = block;
     return { kind: 'final', height, id, parentId, certificate } as const;
   }
-  // No two consecutive views among these blocks: the next block that is decides for all.
+  // No two consecutive views among these blocks: the next pair of consecutive views decides for all.
   return { kind: 'undecided' } as const;
 }

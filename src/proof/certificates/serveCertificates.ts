@@ -3,7 +3,7 @@ import type { Answer, Question } from './certificateThread.js';
 import { digestOf, prepareCommittee, verifyCertificate } from './verifyCertificate.js';
 import type { PreparedCommittee } from './verifyCertificate.js';
 
-/** Around the border of an epoch two committees sign; a third is for a reader of old certificates. */
+/** Around an epoch transition two committees sign; a third is for old certificates. */
 const MAX_PREPARED_COMMITTEES = 3;
 
 /** The thread's side. Keeps the decoded keys of the committees used last. */

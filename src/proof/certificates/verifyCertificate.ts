@@ -11,7 +11,7 @@ export const BEACON_TAG = 'FLOW-Random_Beacon-V00-CS00-with-';
 
 export type PreparedCommittee = Readonly<ReturnType<typeof prepareCommittee>>;
 
-/** A committee with its keys decoded, 2 ms each: prepare it once. `undefined` for a key that is none. */
+/** A committee with its keys decoded, 2 ms each: prepare it once. `undefined` for an invalid key. */
 export function prepareCommittee(committee: Committee) {
   return {
     committee,
@@ -23,10 +23,10 @@ export function prepareCommittee(committee: Committee) {
 }
 
 /**
- * Whether more than two thirds of the committee's weight signed for this block and view. Where the beacon's key is known
- * its signature is checked too, as the network does. Finality does not need it, and it takes a third of the time; but its
- * keys are made anew for each epoch, so whoever got hold of old staking keys has not got these. Whatever a node may send
- * is a verdict, never an error. Takes tens of milliseconds.
+ * Whether more than two thirds of the committee's weight signed for this block and view. If the beacon's key is known, its
+ * signature is checked too, as the network does. Finality does not need it, and it takes a third of the time; but its keys
+ * are generated for each epoch, so stolen old staking keys are not enough. Bad input from a node is a verdict, never an error.
+ * Takes tens of milliseconds.
  */
 export function verifyCertificate(certificate: Certificate, prepared: PreparedCommittee): CertificateVerdict {
   const { committee, digest, stakingKeys, beaconKey } = prepared;
@@ -38,8 +38,7 @@ export function verifyCertificate(certificate: Certificate, prepared: PreparedCo
   if (weight < threshold)
     return { valid: false, reason: `the signers weigh ${weight} of ${total}, less than ${threshold}` };
   const signatures = readSigData(certificate.voterSigData, signers.length);
-  if (signatures === undefined)
-    return { valid: false, reason: 'the signatures have a form that is not known' };
+  if (signatures === undefined) return { valid: false, reason: 'the signatures have an unknown form' };
 
   const message = messageOf(certificate);
   const votes = { tag: VOTE_TAG, key: bls.sumOf(signers.map((index) => stakingKeys[index])) };
@@ -63,7 +62,7 @@ export function writeSigData(signers: number, staking: Uint8Array, beacon: Uint8
   return encodeRlp([Buffer.alloc(bytesForBits(signers)), staking, '', beacon]);
 }
 
-/** Indices of members, or what is wrong. */
+/** The indices of members, or what is wrong with them. */
 function readIndices(bytes: Uint8Array, checksum: Uint8Array, members: number): number[] | string {
   if (bytes.length === 0) return 'it is empty';
   if (bytes.length !== CHECKSUM_BYTES + bytesForBits(members)) return 'the voter indices have a wrong length';
@@ -78,8 +77,8 @@ function readIndices(bytes: Uint8Array, checksum: Uint8Array, members: number): 
 }
 
 /**
- * The signatures of votes and beacon. The layout is fixed, so the bytes are cut and written again: what differs has
- * another layout.
+ * The signatures of votes and beacon. The layout is fixed, so the bytes are split and written again: if the result differs,
+ * they had another layout.
  */
 function readSigData(bytes: Uint8Array, signers: number): Uint8Array[] | undefined {
   // In front of the beacon's signature: its header, and an empty item for signatures of shares.
@@ -92,7 +91,7 @@ function readSigData(bytes: Uint8Array, signers: number): Uint8Array[] | undefin
   return isKnown ? [votes, beacon] : undefined;
 }
 
-/** Names a committee and all its keys. */
+/** A hash that identifies a committee and all its keys. */
 export function digestOf({ members, beaconKey }: Committee): Buffer {
   return sha3(Buffer.from(JSON.stringify([members, beaconKey])));
 }

@@ -5,7 +5,7 @@ import type { EpochState, KnownEpoch } from './committee.js';
 import { commitOf, idBytes, readCommit, readSetup, setupOf } from './serviceEvents.js';
 import { list, record, safeInteger, text } from './shape.js';
 
-/** The newest version of the protocol state whose form is known. */
+/** The newest version of the protocol state that this program knows. */
 const NEWEST_VERSION = 3;
 /** Versions 1 and 2 added no fields; each version is a list that begins with the version before. */
 const LAST_BARE_VERSION = 2;
@@ -16,22 +16,22 @@ const MAX_ENTRY_LENGTH = 8 * 2 ** 20;
 /** Deeper values are refused. */
 const MAX_DEPTH = 16;
 
-/** Integers are bigints, keys of maps become text. */
+/** Integers become bigints, map keys text. */
 type Packed = null | bigint | string | Buffer | { readonly [key: string]: Packed };
 
-/** What a protocol state's id is made of, each as RLP: from one hash to the next. */
+/** The preimages of a protocol state's id, as RLP: each names the next by its hash. */
 export interface StateParts {
   /** Its hash is the id; it names the epoch state. */
   readonly protocolState: Uint8Array;
   /** It names the events. */
   readonly epochState: Uint8Array;
-  /** Setup and commit events of its epochs; of an epoch whose events are left out nothing is known. */
+  /** Setup and commit events of its epochs; an epoch whose events are left out stays unknown. */
   readonly events: readonly Uint8Array[];
 }
 
 /**
- * The epochs at a block, from a snapshot as nodes serve it (JSON) and the block's proven `protocol_state_id`.
- * Nothing of the snapshot is used that does not hash to that id. Expected bad input is a reason, not an error.
+ * The epochs at a block, from a snapshot as nodes serve it (JSON) and the block's proven `protocol_state_id`. Uses only
+ * what hashes to that id. Bad input gives a reason, not an error.
  */
 export function readProtocolState(
   snapshot: string,
@@ -53,7 +53,7 @@ export function readProtocolState(
 
 /**
  * The JSON of a protocol state: the one object that a snapshot has under this id. Nothing else is parsed, as a node may send
- * what takes gigabytes and minutes. `undefined`: it is not there, has no end or is longer than any is.
+ * JSON that takes gigabytes and minutes. `undefined`: it is missing, unterminated, or too long.
  */
 function entryOf(snapshot: string, id: Identifier): string | undefined {
   const key = snapshot.indexOf(`"${id}":`);
@@ -61,7 +61,7 @@ function entryOf(snapshot: string, id: Identifier): string | undefined {
   const within = from < 0 ? '' : snapshot.slice(from, from + MAX_ENTRY_LENGTH);
   let depth = 0;
   let isText = false;
-  // No text as a whole: one without an end would be looked through again from each of its quotes, for days.
+  // Not whole strings: an unterminated one would be scanned again from each of its quotes, for days.
   for (const { 0: token, index } of within.matchAll(/\\.|["{}]/gs)) {
     if (token === '"') isText = !isText;
     else if (token === '{' && !isText) depth++;
@@ -71,8 +71,8 @@ function entryOf(snapshot: string, id: Identifier): string | undefined {
 }
 
 /**
- * The epochs of a protocol state; `undefined` where the parts do not hash to the id, or are of a form that is not known. Nor are
- * events taken that no epoch names, or in another order: nothing covers those, and whoever keeps the parts would keep them.
+ * The epochs of a protocol state; `undefined` if the parts do not hash to the id, or have an unknown form. Also refuses events
+ * that no epoch names, or in another order: no hash covers those, and a caller that keeps the parts would keep them too.
  */
 export function readParts(parts: StateParts, id: Identifier): EpochState | undefined {
   try {
@@ -86,12 +86,12 @@ export function readParts(parts: StateParts, id: Identifier): EpochState | undef
   }
 }
 
-/** The epochs of a protocol state. Expected errors: `WireError`, also where the parts do not hash to the id. */
+/** The epochs of a protocol state. Expected errors: `WireError`, also if the parts do not hash to the id. */
 export function epochsOf({ protocolState, epochState, events }: StateParts, id: Identifier): EpochState {
   check(sha3Identifier(protocolState), id, 'the protocol state');
   const [version, outermost] = rlpItems(decodeRlp(protocolState));
   if (rlpNumber(version) > NEWEST_VERSION)
-    throw new WireError('the version of the protocol state is not known');
+    throw new WireError('the version of the protocol state is unknown');
   let values = rlpItems(outermost);
   for (let nested = rlpNumber(version); nested > 0; nested--) values = rlpItems(values[0]);
   const [, epochStateId] = values;
@@ -166,7 +166,7 @@ function epochItem(container: unknown): RlpItem {
   ];
 }
 
-/** What is hashed of the key-value store. */
+/** The hashed form of the key-value store. */
 function model(version: number, values: Readonly<Record<string, Packed>>): RlpItem {
   if (version > NEWEST_VERSION) throw new WireError(`version ${version} of the protocol state is not known`);
   const { EpochStateID: epochStateId } = values;
@@ -227,7 +227,7 @@ function hexOf(item: RlpTree | undefined): string {
 }
 
 function check(id: string, expected: string, what: string): void {
-  if (id !== expected) throw new WireError(`${what} does not have the id that it should have`);
+  if (id !== expected) throw new WireError(`${what} does not hash to its id`);
 }
 
 /**
@@ -246,7 +246,8 @@ function decodeMessagePack(bytes: Buffer): Packed {
     const entries: [string, Packed][] = [];
     for (let index = 0; index < count; index++) {
       const key = value(depth);
-      if (typeof key !== 'string' && typeof key !== 'bigint') throw new WireError('a packed key is no text');
+      if (typeof key !== 'string' && typeof key !== 'bigint')
+        throw new WireError('a packed key is neither text nor an integer');
       entries.push([String(key), value(depth)]);
     }
     return Object.fromEntries(entries);
@@ -263,7 +264,7 @@ function decodeMessagePack(bytes: Buffer): Packed {
     if (tag >= 0xcc && tag <= 0xcf) return BigInt(`0x${take(1 << (tag - 0xcc)).toString('hex')}`);
     if (tag === 0xd9) return take(size(1)).toString();
     if (tag === 0xde) return map(size(2), depth);
-    throw new WireError('packed data has a type that is not known');
+    throw new WireError('packed data has an unknown type');
   };
   return value(0);
 }

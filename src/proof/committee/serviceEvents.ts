@@ -9,13 +9,13 @@ const DKG_VIEWS = ['DKGPhase1FinalView', 'DKGPhase2FinalView', 'DKGPhase3FinalVi
 const SETUP_NUMBERS = ['Counter', 'FirstView', ...DKG_VIEWS, 'FinalView'];
 const ROLES = ['collection', 'consensus', 'execution', 'verification', 'access'];
 const CONSENSUS = 2;
-/** Set in a chunk's count of service events where it has none. */
+/** Marks a chunk's count of service events as absent. */
 const NO_COUNT = 0xffff_0000;
 const KEY_BYTES = 96;
 
 /**
- * Hashes a result, with its service events, in each form it may have, and takes the one whose id is among `ids`, which the
- * caller has proven. `undefined` when none is: the result was changed, or has a form that is not known.
+ * Hashes a result, with its service events, in each form it may have, and returns the id that is among `ids`, which the caller
+ * has proven. `undefined` if none is: the result was changed, or has an unknown form.
  */
 export function executionResultId(
   result: ExecutionResult,
@@ -38,14 +38,14 @@ export function executionResultId(
     .find((id) => ids.has(id));
 }
 
-/** With the count of service events, as in protocol version 2 and later, unless the chunk is marked to have none; or without. */
+/** With the count of service events, as since protocol version 2, unless the chunk marks it as absent; or without. */
 function chunkItem(of: Chunk, isCounted: boolean): RlpItem {
   const count = isCounted && (of.serviceEventCount & NO_COUNT) === 0 ? [of.serviceEventCount] : [];
   const body = [of.collectionIndex, of.startState, of.eventCollection, ...count];
   return [[...body, of.blockId, of.totalComputationUsed, of.numberOfTransactions], of.index, of.endState];
 }
 
-/** A service event from its JSON, as part of a result. Expected errors: `WireError` where its type or shape is not known. */
+/** A service event from its JSON, as part of a result. Expected errors: `WireError` if its type or shape is unknown. */
 function eventItem(type: string, event: unknown): RlpItem {
   switch (type) {
     case 'setup':
@@ -73,7 +73,7 @@ function eventItem(type: string, event: unknown): RlpItem {
     case 'eject-node':
       return [idBytes(record(event)['NodeID'])];
     default:
-      throw new WireError(`service events of type ${type} are not known`);
+      throw new WireError(`the service event type ${type} is unknown`);
   }
 }
 
@@ -83,7 +83,7 @@ export function readSetup(event: unknown) {
   const participants = list(fields['Participants']).map((participant): RlpItem => {
     const { NodeID, Address, Role, InitialWeight, StakingPubKey, NetworkPubKey } = record(participant);
     const role = ROLES.indexOf(text(Role)) + 1;
-    if (role === 0) throw new WireError('a role is not known');
+    if (role === 0) throw new WireError('a role is unknown');
     const keys = [bytesIn(StakingPubKey, 'base64'), bytesIn(NetworkPubKey, 'base64')];
     return [idBytes(NodeID), text(Address), role, safeInteger(InitialWeight), ...keys];
   });

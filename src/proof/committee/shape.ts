@@ -1,4 +1,4 @@
-// JSON of a node, as what it should be. Expected errors of every function: `WireError`.
+// Checks the shape of JSON from a node. Expected errors of every function: `WireError`.
 import { WireError } from '../../flow/index.js';
 
 export function record(value: unknown): Readonly<Record<string, unknown>> {

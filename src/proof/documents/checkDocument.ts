@@ -29,9 +29,9 @@ interface Header extends FinalityHeader {
 }
 
 /**
- * Checks a proof document (docs/proofs.md), without a store or a network. `trusted`: HEIGHT:ID of the block that must be the
- * one that all follows from; without it the caller compares what is named. `verify` is called where it ends by a certificate.
- * Returns what follows, a line each, and the trusted block that it follows from; or what does not fit.
+ * Checks a proof document (docs/proofs.md), without a store or a network. `trusted`: HEIGHT:ID of the block from which
+ * everything must follow; without it the caller compares the one named. `verify` is called for documents with certificates.
+ * Returns what follows, a line each, and the trusted block that it follows from; or what does not match.
  */
 export function checkDocument(json: string, trusted: string | undefined, verify: VerifyCertificate) {
   try {
@@ -86,7 +86,7 @@ function inBlock(document: Fields, collections: readonly string[]): string[] {
   return [...proven, `transaction ${text(transaction)}, number ${place} of the collection`];
 }
 
-/** From the trusted block to who signed for `headers`, an epoch or more at each step. Returns the trusted block. */
+/** Follows the steps from the trusted block to the committee that signed for `headers`, an epoch or more at each. Returns the trusted block. */
 function readWay(way: unknown, headers: readonly Header[], verify: VerifyCertificate): Header {
   const steps = list(way);
   ensure(steps.length > 0 && steps.length <= MAX_STEPS, 'way has no steps, or too many');
@@ -108,7 +108,7 @@ function readWay(way: unknown, headers: readonly Header[], verify: VerifyCertifi
   return anchor as Header;
 }
 
-/** The first of the headers is final: the last has the certificate for the one before, whose view is the next after its parent's. */
+/** Checks that the first header is final: the last has the certificate for the one before, whose view directly follows its parent's. */
 function checkFinal(headers: readonly Header[], committees: Committees, verify: VerifyCertificate): void {
   const [block, child, certifying] = headers.slice(-3);
   if (headers.length < 3 || block === undefined || child === undefined || certifying === undefined)

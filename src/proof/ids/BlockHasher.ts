@@ -22,7 +22,7 @@ const NANOS_PER_SECOND = 1_000_000_000n;
  */
 export class BlockHasher {
   readonly #rlp = new RlpWriter(RLP_FIXED_BYTES);
-  /** Made for the first root: it takes an address space of its own. */
+  /** Created for the first root: it reserves address space. */
   #trie: MerkleTrie | undefined;
   #ids = Buffer.alloc(0);
 
@@ -98,7 +98,7 @@ export class BlockHasher {
     });
   }
 
-  /** What was hashed last, in memory of its own. */
+  /** The last hashed bytes, in memory of their own. */
   preimage(): Buffer {
     return Buffer.from(this.#rlp.written(0, this.#rlp.writtenBytes));
   }
@@ -109,7 +109,7 @@ export class BlockHasher {
   }
 
   /**
-   * Writes the Merkle root over ids to `target`. False when there is none: an id is there twice, or has not 32 bytes.
+   * Writes the Merkle root over ids to `target`. False if there is none: an id is there twice, or is not 32 bytes.
    */
   root(ids: readonly string[], target: Buffer, offset: number): boolean {
     const size = ids.length * IDENTIFIER_BYTES;
@@ -156,7 +156,7 @@ export class BlockHasher {
       form === 'H8'
         ? BigInt(seconds) * MILLIS_PER_SECOND + BigInt(Math.floor(nanos / NANOS_PER_MILLI))
         : BigInt(seconds) * NANOS_PER_SECOND + BigInt(nanos);
-    // Times before 1970 wrap around, as they do where Flow makes them unsigned.
+    // Times before 1970 wrap around, as in Flow's conversion to unsigned.
     this.#rlp.integer(Number(BigInt.asIntN(32, time)), Number(BigInt.asIntN(32, time >> 32n)));
   }
 
@@ -170,7 +170,7 @@ export class BlockHasher {
     this.#rlp.list(end);
   }
 
-  /** Forgets what was written; returns where a list ends that is written next. */
+  /** Discards what was written; returns the end of the list to be written next. */
   #begin(): number {
     this.#rlp.clear();
     return this.#rlp.position;

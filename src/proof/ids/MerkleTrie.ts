@@ -2,14 +2,14 @@ import { TaggedBlake2b, TAGS, type Tag } from './TaggedBlake2b.js';
 
 const ID_BYTES = 32;
 const ID_BITS = 8 * ID_BYTES;
-/** A leaf holds the index of its id in eight bytes, big-endian, of which the last four are ever used. */
+/** A leaf holds the index of its id in eight bytes, big-endian, of which only the last four are ever used. */
 const VALUE_BYTES = 8;
-/** The hashes of so many leaves are kept, as they depend on nothing but the index. */
+/** How many leaf hashes are kept: they depend on nothing but the index. */
 const KEPT_LEAVES = 512;
 
-/** Places in the memory of the hashing. */
+/** Places in the memory of the hash function. */
 const MESSAGE = TaggedBlake2b.FREE_START;
-/** For each bit at which ids part the message of the node: the hashes of both sides, and zeros. Bits only grow on the way down. */
+/** Per bit at which ids differ, the message of the node: the hashes of both sides, and zeros. Bits only grow on the way down. */
 const SIDES = MESSAGE + TaggedBlake2b.MESSAGE_BYTES;
 const ROOT = SIDES + ID_BITS * TaggedBlake2b.MESSAGE_BYTES;
 const OTHER_LEAF = ROOT + ID_BYTES;
@@ -36,8 +36,8 @@ export class MerkleTrie {
   #order = new Uint32Array(KEPT_LEAVES);
 
   /**
-   * Writes the root of the first `count` ids of `ids`, 32 bytes each, to `target`. False when an id is there twice: then
-   * there is no root, as no list with it is told from the list without.
+   * Writes the root of the first `count` ids of `ids`, 32 bytes each, to `target`. False if an id is there twice: a root could
+   * not distinguish that list from the one without the duplicate.
    */
   root(ids: Buffer, count: number, target: Uint8Array, offset: number): boolean {
     if (count === 0) {
@@ -135,7 +135,7 @@ export class MerkleTrie {
       const next = at < last ? (ids[at + 1] as number) : 0;
       memory[to] = ((ids[at] as number) << shift) | (next >> (8 - shift));
     }
-    // The bits of the id that come after the path are none of its own.
+    // The bits of the id after the path do not belong to it.
     memory[pathEnd - 1] = (memory[pathEnd - 1] as number) & (0xff00 >> (((bits - 1) & 7) + 1));
     for (let index = 0; index < ID_BYTES; index++) memory[pathEnd + index] = memory[child + index] as number;
     this.#hashMessage(TAGS.short, pathEnd + ID_BYTES - MESSAGE, target);

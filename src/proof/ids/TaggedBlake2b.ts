@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import type * as Blake2 from '@noble/hashes/blake2.js';
 
-/** For a package that few need. */
+/** Loads a package that few need, on demand. */
 const load = createRequire(import.meta.url);
 
 /** What distinguishes the hashes of a Merkle trie: the one byte of the key. */
@@ -97,7 +97,7 @@ declare const WebAssembly:
       readonly Instance: new (module: object) => { readonly exports: Compression };
     };
 
-/** `undefined` where there is no WebAssembly, or no room for its memory: around that it reserves some 10 GB of addresses. */
+/** `undefined` without WebAssembly, or without room for its memory, around which it reserves some 10 GB of address space. */
 function compiledPart(): Compression | undefined {
   if (typeof WebAssembly === 'undefined') return undefined;
   const compression = new WebAssembly.Module(compressionModule());
@@ -216,7 +216,7 @@ function unsigned(value: number): number[] {
   return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...unsigned(value >>> 7)];
 }
 
-/** The same for a constant of 64 bits, whose last byte tells the sign too. */
+/** The same for a 64-bit constant, whose last byte also carries the sign. */
 function signed(value: bigint): number[] {
   const bytes: number[] = [];
   let rest = BigInt.asIntN(64, value);

@@ -1,10 +1,9 @@
-/** In this order, because the memory of a new gate is zero. */
+/** LOADING comes first, because the memory of a new gate is zero. */
 const [LOADING, OPEN, WITHIN, CLOSED] = [0, 1, 2, 3];
 
 /**
- * Prevents one thread from terminating another at a harmful moment: while Node.js loads its modules, which would abort
- * the process, and while it creates something in native code that nobody would free. Both threads have a gate over the
- * same memory.
+ * Prevents one thread from terminating another at a harmful moment: while Node.js loads its modules, which would abort the
+ * process, and while it creates native resources that would leak. Both threads have a gate over the same memory.
  */
 export class EndGate {
   /** Handed to the other thread. */

@@ -2,8 +2,8 @@ import { once } from 'node:events';
 import { abortReason, isAbort } from './AbortError.js';
 
 /**
- * Aborts with the first of its parents, or alone: do that in the end, since it leaves them then. Instead of `AbortSignal.any`,
- * which leaves something behind on a parent that lives much longer.
+ * Aborts with the first of its parents, or by its own `abort`, which removes its listeners from the parents: always call that in
+ * the end. Unlike `AbortSignal.any`, it then leaves nothing on a parent that lives much longer.
  */
 export function childOf(...parents: readonly AbortSignal[]): AbortController {
   const child = new AbortController();
@@ -46,7 +46,7 @@ export function unlessAborted<T = void>(
       end(() => undefined);
       throw error;
     }
-    // Settled while it began.
+    // `begin` settled it at once.
     if (wait.isOver) wait.leave();
   });
 }
@@ -64,8 +64,8 @@ export function wasAborted(error: unknown, signal: AbortSignal): boolean {
 type Loop = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Runs loops until their signal ends them. Resolves when `signal` aborts; when one of them fails, the others are
- * cancelled and it rejects with that error. `onBegun` receives what begins another one beside them.
+ * Runs loops until `signal` aborts, then resolves. When one of them fails, cancels the others and rejects with that error.
+ * `onBegun` receives a function that starts another loop beside them.
  */
 export async function runTogether(
   signal: AbortSignal,
@@ -91,7 +91,7 @@ export async function runTogether(
 
 /** Waits for work, but not once the signal has aborted. Expected errors: the signal's abort reason; those of the work. */
 export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  // Of work that failed after the abort, nobody hears.
+  // A failure after the abort is dropped.
   const ended = work.catch(() => undefined);
   return unlessAborted<Promise<T>>(signal, (settle) => {
     void ended.then(() => settle(work));
@@ -99,10 +99,10 @@ export async function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promi
   });
 }
 
-/** Runs a task once there is a place. Whoever aborts leaves the queue. Expected errors: those of the task; the signal's abort reason. */
+/** Runs a task once there is a place. An abort leaves the queue. Expected errors: those of the task; the signal's abort reason. */
 type RunInPlace = <T>(task: () => Promise<T>, signal?: AbortSignal) => Promise<T>;
 
-/** Lets a fixed number of tasks run at once; the others wait, first come, first served. The caller bounds how many wait. */
+/** Runs at most `count` tasks at once; the rest wait in order of arrival. The caller bounds how many wait. */
 export function places(count: number): RunInPlace {
   let free = count;
   const waiting = new Set<() => void>();

@@ -2,16 +2,16 @@ import { systemClock, type Clock, type Timer } from '../time/clock.js';
 import type { Sink } from './openSink.js';
 import { outputFault } from './outputError.js';
 
-/** Bytes that wait for room; further lines are lost. One line may go beyond it. */
+/** Bytes that may wait for room; further lines are lost. One line may exceed it. */
 export const MAX_WAITING_BYTES = 1_048_576;
-/** How often it is tried whether there is room again. */
+/** Pauses between attempts to write to a full output. */
 const ROOM_PAUSE = { minMs: 1, maxMs: 100 };
-/** How often it is tried whether an output works again that refused a line: a full disk, a reader that has gone. */
+/** Pause between attempts to write to an output that refused a line: a full disk, a reader that has exited. */
 const REFUSED_PAUSE_MS = 1_000;
-/** An output that has taken nothing for this long is in trouble. */
+/** An output that has accepted nothing for this long is in trouble. */
 const STILL_AFTER_MS = 1_000;
 
-/** Lines that an output did not take. */
+/** Lines that an output did not accept. */
 export interface Loss {
   readonly lines: number;
   /** Wall clock: when the first was lost. */
@@ -21,9 +21,9 @@ export interface Loss {
 }
 
 interface LossListener {
-  /** That many more are lost. */
+  /** Called with the number of further lines lost. */
   onLost?(lines: number): void;
-  /** The output works again, as far as is known: write one line there that says what was lost. Default: in words. */
+  /** Called when the output seems to work again: write one line there that says what was lost. Default: in words. */
   say?(loss: Loss): void;
 }
 
@@ -31,7 +31,7 @@ interface Waiting {
   readonly bytes: Uint8Array;
   /** Lost if this is. `undefined`: one line. */
   readonly says?: Loss | undefined;
-  /** Part of it is written. */
+  /** It is partly written. */
   readonly isBegun?: boolean;
   readonly settle?: (error?: NodeJS.ErrnoException) => void;
 }
@@ -39,9 +39,8 @@ interface Waiting {
 export type Output = ReturnType<typeof openOutput>;
 
 /**
- * Standard output or standard error, which never blocks the thread. What does not go through at once waits, in memory:
- * without a bound, as the result of a command does, until `neverWait`. `onRefused`: an error that is not EAGAIN, of `write`,
- * before that.
+ * Standard output or standard error, which never blocks the thread. What cannot be written at once waits in memory: without a
+ * bound, as a command's result needs, until `neverWait`. `onRefused`: receives an error of `write` other than EAGAIN before that.
  */
 export function openOutput(
   name: string,
@@ -60,18 +59,18 @@ export function openOutput(
   const waiting: Waiting[] = [];
   let waitingBytes = 0;
   let [isWriting, isPumping, isClosed] = [false, false, false];
-  /** Until the next try. */
+  /** Until the next attempt. */
   let isBlocked = false;
   let retry: Timer | undefined;
   let roomMs = ROOM_PAUSE.minMs;
-  /** Monotonic: since when something waits and nothing was taken. */
+  /** Monotonic: since when something has waited and nothing was accepted. */
   let stillSinceMs: number | undefined;
   let listener: LossListener | undefined;
   let loss: Loss | undefined;
-  /** The loss that the listener is saying. */
+  /** The loss that the listener is reporting. */
   let said: Loss | undefined;
 
-  /** Nothing was refused; nothing comes back either. */
+  /** Nothing was refused, but nothing was completed either. */
   const stillReason = (): string =>
     isWriting
       ? 'it does not answer. Look at the disk or the terminal behind it'
@@ -127,7 +126,7 @@ export function openOutput(
       waiting[0] = { ...head, bytes: head.bytes.subarray(left), isBegun: true };
   };
   const refuse = (error: NodeJS.ErrnoException): void => {
-    // The rest of a line that was begun is not given up: the next line would continue it.
+    // The rest of a partly written line is kept: otherwise the next line would continue it.
     const refused = waiting.splice(listener !== undefined && waiting[0]?.isBegun === true ? 1 : 0);
     waitingBytes = waiting[0]?.bytes.length ?? 0;
     const isWaitedFor = refused.some(({ settle }) => settle !== undefined);
@@ -144,7 +143,7 @@ export function openOutput(
     lose(lines, outputFault(error));
     tryLater(REFUSED_PAUSE_MS);
   };
-  /** Hands on the next lines, as many as are worth writing at once. */
+  /** Writes the next lines, as many as are worth writing at once. */
   const writeChunk = (): void => {
     const chunk: Uint8Array[] = [];
     let bytes = 0;
@@ -181,7 +180,7 @@ export function openOutput(
     },
     /** From now on at most MAX_WAITING_BYTES wait, and lines are lost rather than waited for. */
     neverWait: (given: LossListener = {}): void => void (listener = given),
-    /** Width of a terminal that tells it. */
+    /** Width of the terminal, if it reports one. */
     get columns(): number | undefined {
       return columns?.() || undefined;
     },
@@ -191,9 +190,9 @@ export function openOutput(
     get isBehind(): boolean {
       return waiting.length > 0 || loss !== undefined;
     },
-    /** A write has been given to the system and has not come back. */
+    /** A write has been handed to the system and has not returned. */
     isWriting: (): boolean => isWriting,
-    /** Why it takes nothing now, and how many lines are lost since it worked; `undefined` while it takes what it is given. */
+    /** Why it accepts nothing now, and how many lines were lost since it worked; `undefined` while it works. */
     trouble: (): { reason: string; ageSeconds: number; lostLines: number } | undefined => {
       const lost = loss ?? waiting.find(({ says }) => says !== undefined)?.says;
       if (lost !== undefined) {
@@ -214,7 +213,7 @@ export function openOutput(
         if (bytes.length === 0 && waiting.length === 0) resolve();
         else push({ bytes, settle });
       }),
-    /** Stops trying: what waits is given up. */
+    /** Stops trying, and drops what still waits. */
     close: (): void => {
       isClosed = true;
       retry?.cancel();

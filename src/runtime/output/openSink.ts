@@ -14,9 +14,9 @@ export interface Sink {
   readonly chunkBytes: number;
 }
 
-/** A pipe takes this much whole or not at all, so that the lines of several writers do not mix. */
+/** A pipe accepts this much atomically, so that the lines of several writers do not mix. */
 const PIPE_CHUNK_BYTES = 4_096;
-/** Larger, because each write of a file waits for its turn. */
+/** Larger, because the writes to a file are queued one behind another. */
 const FILE_CHUNK_BYTES = 65_536;
 
 /**
@@ -25,7 +25,7 @@ const FILE_CHUNK_BYTES = 65_536;
  */
 export function openSink(descriptor: 1 | 2): Sink {
   if (!neverBlocks(descriptor)) {
-    // One write at a time: one that never ends takes up one thread of the pool, and no more.
+    // One write at a time, so that a write that never ends occupies only one thread of the pool.
     const write: Sink['write'] = (buffers, done) => writev(descriptor, buffers, done);
     return { write, chunkBytes: FILE_CHUNK_BYTES };
   }
@@ -42,7 +42,7 @@ export function openSink(descriptor: 1 | 2): Sink {
   return { write, chunkBytes: PIPE_CHUNK_BYTES };
 }
 
-/** Makes writes fail with EAGAIN rather than wait, where the system can. */
+/** Makes writes fail with EAGAIN instead of blocking, where the system allows it. */
 function neverBlocks(descriptor: 1 | 2): boolean {
   const about = fstatSync(descriptor);
   if (about.isFile()) return false;
@@ -67,9 +67,9 @@ function makeStream(descriptor: 1 | 2): boolean {
 }
 
 /**
- * Puts a non-blocking description of the same pipe or terminal, of our own, in the place of the given one, which we may share
- * with other processes: they would fail if it stopped waiting, and one of them that ends would make it wait again. What
- * Node.js itself writes there does not block any more either.
+ * Replaces the given descriptor by a non-blocking open file description of our own for the same pipe or terminal. Other
+ * processes may share the given one: they would fail if it stopped blocking, and one that ends would make it block again.
+ * What Node.js itself writes there no longer blocks either.
  */
 function reopen(descriptor: number): boolean {
   const flags = constants.O_WRONLY | constants.O_NONBLOCK | constants.O_NOCTTY;

@@ -26,7 +26,7 @@ export function outputFault(error: NodeJS.ErrnoException): string {
   return faults[error.code ?? ''] ?? `${error.message}. Look at the disk and the path`;
 }
 
-/** True for the error of a pipe that nobody will read any more. */
+/** True for the error of a pipe whose reader has exited. */
 export function isReaderGone(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'EPIPE';
 }
@@ -37,7 +37,7 @@ export function isReaderGone(error: unknown): boolean {
  */
 export function outputError(error: unknown, name: string): unknown {
   const hasCode = error instanceof Error && 'code' in error && typeof error.code === 'string';
-  // Node.js gives a code to what a signal ended.
+  // Node.js also gives its abort errors a code.
   if (!hasCode || isAbort(error)) return error;
   const message = `Cannot write ${name}: ${outputFault(error as NodeJS.ErrnoException)}.`;
   return new OperatorError('storage', message, { cause: error });

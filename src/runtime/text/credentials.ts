@@ -1,26 +1,23 @@
 /**
- * `user:password@` in a URL, anywhere in a text, except what `maskedEndpoint` wrote. The scheme's length is
- * limited: without that, a long word would take quadratic time.
+ * `user:password@` in a URL, anywhere in a text, except what `maskedEndpoint` wrote. The scheme's length is limited
+ * because a long word would take quadratic time.
  */
 const IN_URL = /([a-z][a-z0-9+.-]{0,15}:\/\/)(?!\*\*\*@)[^\s/@"\\]+@/gi;
-/** `user:password@` without a scheme before it, or behind one that was mistyped. */
+/** `user:password@` without a scheme, or after a mistyped one. */
 const BARE = /[^\s/@:"'\\]{1,64}:[^\s/@"'\\]{1,255}@/g;
-/**
- * A URL in which something longer than any port follows the first colon: most likely a password before an `@` that was
- * mistyped.
- */
+/** A URL with something longer than any port after the first colon: most likely a password before a mistyped `@`. */
 const LONG_PORT = /([a-z][a-z0-9+.-]{0,15}:\/\/[^\s/@"\\:,[\]]{1,255}:)[^\s/@"\\,;)[\]]{9,}/gi;
 /** Everything before the last `@` of an endpoint, with or without a scheme. */
 const IN_ENDPOINT = /^(\s*(?:[a-z][a-z0-9+.-]*:\/\/)?).*@/is;
 /** Scheme and host of a URL, and what follows them: providers put tokens into path and query. */
 const BEHIND_HOST = /([a-z][a-z0-9+.-]{0,15}):\/\/([^\s/?#"'\\]{0,255})([/?#][^\s"'\\]*)/gi;
-/** The same without a scheme: the port tells it from the path of a file. */
+/** The same without a scheme: the port distinguishes it from a file path. */
 const BEHIND_PORT = /(?<![^\s"'=,])([a-z0-9][a-z0-9_.-]{0,253}:\d{1,5})([/?#][^\s"'\\]*)/gi;
-/** What a sentence adds to a URL that it ends with. */
+/** Punctuation of the sentence that may follow a URL. */
 const PUNCTUATION = '.,;:!)]}';
 /** The path of such a URL names a database, and its query may hold a password. */
 const DATABASE = /^postgres(?:ql)?$/i;
-/** URLs of our own ports and files, of which messages and stacks name paths. */
+/** URLs of our own ports and files: messages and stacks keep their paths. */
 const OURS = /^(?:file:\/\/|https?:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?)$/i;
 const HIDDEN = '***';
 

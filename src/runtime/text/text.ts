@@ -1,6 +1,6 @@
 import { withoutUrlPaths } from './credentials.js';
 
-/** Characters that control a terminal or reorder text, and halves of one. */
+/** Characters that control a terminal or reorder text, and lone surrogates. */
 const ACTING = /[\p{Cc}\p{Cs}\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 /** A text that can appear in a sentence without quotes. */
 const PLAIN = /^[\w./:@+~-]+$/;
@@ -45,7 +45,7 @@ export function sentence(text: string): string {
   const line = escaped(text);
   if (line.length <= MAX_SENTENCE) return line;
   const cut = `${line.slice(0, MAX_SENTENCE - KEPT_END - 1)}…${line.slice(-KEPT_END)}`;
-  // Halves of characters that the cut left.
+  // Lone surrogates that the cut left.
   return cut.replace(/\p{Cs}/gu, '');
 }
 
@@ -58,12 +58,12 @@ export function unlessThrown<T>(attempt: () => T): T | undefined {
   }
 }
 
-/** What the text means as JSON; `undefined` where it is none. */
+/** The value of a JSON text; `undefined` if it is not JSON. */
 export function jsonIn(text: string): unknown {
   return unlessThrown(() => JSON.parse(text) as unknown);
 }
 
-/** What an object has; nothing for any other value. */
+/** The fields of an object; none for any other value. */
 export function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === 'object' ? { ...value } : {};
 }
@@ -76,8 +76,8 @@ const QUOTED = /, (?:\.{3})?".*"(?:\.{3})? is not valid JSON$/s;
 const PART = /"((?:[^"\\]+|\\.)*)"\s*(:\s*\{?)?|[{}]/g;
 
 /**
- * Parses JSON that somebody wrote by hand. The SyntaxError says what is wrong, in which line and column. It quotes
- * nothing: a quote might show part of a password. Any other Error is of a key that is there twice.
+ * Parses JSON written by hand. The SyntaxError says what is wrong, in which line and column. It quotes nothing: a quote might
+ * show part of a password. Any other Error reports a duplicate key.
  */
 export function parseJson(text: string): unknown {
   const message = faultOf(text);
@@ -91,7 +91,7 @@ export function parseJson(text: string): unknown {
   throw new SyntaxError(`${what} in JSON at line ${lines.length}, column ${(lines.at(-1) ?? '').length + 1}`);
 }
 
-/** `JSON.parse` takes the last of them without a word. `"a": {"b": 1}` and `"a.b": 1` are the same key. */
+/** `JSON.parse` silently keeps the last one. `"a": {"b": 1}` and `"a.b": 1` are the same key. */
 function refuseRepeatedKey(text: string): void {
   const lines = new Map<string, number>();
   const groups: string[] = [];
@@ -125,7 +125,7 @@ function positionOf(text: string, message: string): number {
   return low - 1;
 }
 
-/** Why it is no JSON, in the words of V8; `undefined` where it is. */
+/** Why it is not JSON, in V8's words; `undefined` if it is. */
 function faultOf(text: string): string | undefined {
   try {
     JSON.parse(text);

@@ -18,8 +18,8 @@ export function doublingMs(bounds: BackoffBounds, attempt: number): number {
 }
 
 /**
- * Like `doublingMs` with jitter, which only lengthens the pause, up to `maxMs`: nobody is asked earlier than announced,
- * and no pause lasts minutes (onflow/flow-go#3406: pauses of minutes made one bad node look like an outage).
+ * Like `doublingMs` with jitter, which only lengthens the pause, up to `maxMs`: no node is asked earlier than announced, and
+ * no pause lasts minutes (onflow/flow-go#3406: pauses of minutes made one bad node look like an outage).
  */
 export function backoffMs(bounds: BackoffBounds, attempt: number, random: Random): number {
   return Math.min(bounds.maxMs, doublingMs(bounds, attempt) * (1 + JITTER * random.next()));

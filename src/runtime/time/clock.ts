@@ -21,7 +21,7 @@ export interface Clock {
   setTimer(delayMs: number, callback: () => void): Timer;
 }
 
-/** `setTimeout` fires a longer timer at once. */
+/** `setTimeout` fires at once for longer delays. */
 const LONGEST_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
@@ -29,7 +29,7 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
   setTimer: (delayMs, callback) => {
     if (delayMs === 0) {
-      // setTimeout(0) waits a millisecond.
+      // setTimeout(0) would wait a millisecond.
       const immediate = setImmediate(callback);
       return { cancel: () => clearImmediate(immediate) };
     }

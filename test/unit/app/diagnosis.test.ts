@@ -530,7 +530,7 @@ it('findings name the other chain alone where the node that serves it answers, f
     expect(await told(1_000), `after ${second} s`).toEqual(['chain_replaced: another chain']);
   // Another node is silent, and a third refuses us: the one is told beside, the other has its own code.
   state.identity = [trouble({ node: 'b:1', kind: 'unreachable', said: 'GetNetworkParameters at b:1' })];
-  const beside = expect.stringMatching(/^chain_replaced: another chain \(not heard: GetNetw/) as string;
+  const beside = expect.stringMatching(/^chain_replaced: another chain \(no answer: GetNetw/) as string;
   expect(await told(1_000)).toEqual([beside]);
   state.identity = [trouble({ node: 'c:1', said: 'UNAUTHENTICATED' })];
   const both = await after(1_000);

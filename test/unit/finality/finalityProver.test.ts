@@ -374,7 +374,7 @@ it('takes no forged snapshot: the node is reported for that call, and the next o
   expect(proving.nodes.reported).toEqual([
     {
       ...{ node: 'liar', fault: 'failing', method: METHOD },
-      detail: 'the setup of CurrentEpoch does not have the id that it should have',
+      detail: 'the setup of CurrentEpoch does not hash to its id',
     },
   ]);
   expect(proving.status).toMatchObject({ provenHeight: 50, committee: { weight: 200 } });

@@ -40,7 +40,7 @@ export function watchBackfill(
   /** When history was last filled in, or there was none to fill in. */
   let ranAtMs = clock.monotonic();
 
-  /** What a range waits for that does not grow, and how it yields to the live range, if no fault is known; `undefined`: it grows. */
+  /** What a range that does not grow waits for, or how it yields to the live range if no fault is known; `undefined`: it grows. */
   const heldUp = ({ job, line }: Running) => {
     const ageMs = line.stillMs();
     const next = job.store.latestIndexedHeight() + 1;
@@ -83,7 +83,7 @@ export function watchBackfill(
     });
   };
   /** One warning for all ranges: they often have the same cause, and one that is known comes first. */
-  const tellTrouble = (): void => {
+  const logTrouble = (): void => {
     const waiting = unserved();
     if (waiting.length === 0) ranAtMs = clock.monotonic();
     const all = [...allHeldUp(), ...waiting];
@@ -96,7 +96,7 @@ export function watchBackfill(
     const fields = { from, to, why: withoutIds(reported.waitingFor.message), ranges: all.length };
     edge.lost(fields, 'history is held up', reported.code);
   };
-  const tellProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
+  const logProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
     const nowMs = clock.monotonic();
     if (nowMs - loggedAtMs < LOG_EVERY_MS) return;
     loggedAtMs = nowMs;
@@ -112,13 +112,13 @@ export function watchBackfill(
     logger.info(fields, 'filling in history');
   };
   return {
-    /** Looks at the ranges. Expected errors: the signal's abort reason. */
+    /** Watches the ranges. Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
       for (;;) {
         for (const { line } of backfill.running()) line.meter.state();
         const progress = total.state();
-        tellTrouble();
-        tellProgress(progress);
+        logTrouble();
+        logProgress(progress);
         await sleep(clock, LOOK_EVERY_MS, signal);
       }
     },

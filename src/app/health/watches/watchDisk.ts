@@ -4,7 +4,7 @@ import { Listeners, sleep, unlessAborted, type Clock } from '../../../runtime/in
 import { hasCode, StorageError } from '../../../storage/index.js';
 import { diskRoomOf, whyNoRoom, type DiskRoom } from '../../lifecycle/diskRoom.js';
 
-/** How often the disk is looked at: that is cheap, and a disk takes a hundred MiB a second. */
+/** How often the disk is checked: that is cheap, and a disk can fill by a hundred MiB a second. */
 const LOOK_MS = 1_000;
 
 type Room = Pick<DiskRoom, 'freeBytes' | 'freeFiles' | 'sizeBytes'>;
@@ -14,9 +14,9 @@ const GONE = 'gone';
 export type DiskWatch = ReturnType<typeof watchDisk>;
 
 /**
- * Free space of the disk that holds the store, as measured last. It pauses writes before the disk is full: LevelDB needs space to
- * compact, and a write that the disk refuses ends the daemon. Begin it when the store is open: it ends once that is no longer
- * at its path.
+ * The free space, as last measured, of the disk that holds the store. Pauses writes before the disk is full: LevelDB needs space
+ * to compact, and a write that the disk refuses ends the daemon. Start it when the store is open: it fails once that is no
+ * longer at its path.
  */
 export function watchDisk(
   /** The folder of the store. With less free than that, writing pauses; 0: it never does. */
@@ -40,7 +40,7 @@ export function watchDisk(
       const now = await placeAt(path);
       place ??= now === GONE ? undefined : now;
       if (place !== undefined && now !== undefined && now !== place) {
-        // Files that are open could still be written, and nobody would find them: not even the next start.
+        // Open files could still be written, but no process would find them, not even the next start.
         throw new StorageError(
           'missing',
           `The store is no longer at ${path}: the directory was deleted, moved, unmounted or closed to this user, or another one took its place. ` +
@@ -57,7 +57,7 @@ export function watchDisk(
     /** See `WriteRoom`. */
     whenRoom: (signal: AbortSignal): Promise<void> | undefined => {
       if (noRoom === undefined || signal.aborted) return undefined;
-      // Whoever stops goes on as well.
+      // An abort also ends the wait.
       return unlessAborted(signal, (proceed) => waiting.add(proceed)).catch(() => undefined);
     },
     /** `undefined` until checked, and if the file system does not say. */
@@ -67,13 +67,13 @@ export function watchDisk(
   };
 }
 
-/** File systems in memory or user space may report a size of 0: it is unknown, and not full. */
+/** File systems in memory or user space may report a size of 0, which means unknown, not full. */
 async function roomThere(path: string): Promise<Room | undefined> {
   const room = await diskRoomOf(path).catch(() => undefined);
   return room !== undefined && room.sizeBytes > 0 ? room : undefined;
 }
 
-/** What tells the store from any other, where the file system says: LevelDB keeps its lock open, so no other file has that number. */
+/** Identifies the store, if the file system has inode numbers: LevelDB keeps its lock open, so no other file gets that number. */
 function placeAt(path: string): Promise<string | undefined> {
   const codes = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES'];
   return stat(join(path, 'LOCK')).then(

@@ -1,4 +1,4 @@
 import { OperatorError } from '../../../runtime/index.js';
 
-/** No node says where the history begins that is to be planned; one may say it later. */
+/** No node reports where the history to plan begins; one may do so later. */
 export class NotKnownYet extends OperatorError {}

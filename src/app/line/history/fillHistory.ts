@@ -11,17 +11,17 @@ import { heightsOf } from './plans.js';
 import { startRangeLine, type HistoryLine, type HistoryParts } from './rangeLine.js';
 
 /**
- * How often the nodes are asked again while no node serves some planned heights. It may never find one, so it should be cheap:
+ * How often the nodes are asked again while no node serves some planned heights. None may ever do so, so this must be cheap:
  * each time costs every node one handshake.
  */
 const UNSERVED_ASKED_EVERY_MS = 30_000;
-/** How often the plan of the configuration is tried while no node says where it begins: with a handshake of each. */
+/** How often the configured plan is retried while no node reports where it begins; costs every node one handshake. */
 const PLANNED_EVERY_MS = 5_000;
 
 export type Backfill = ReturnType<typeof fillHistory>;
 
 /**
- * Fills in history below the live range, while that follows the head. `maxRangeHeights`: heights of one range at most; default:
+ * Fills in history below the live range, while that follows the head. `maxRangeHeights`: the most heights of one range; default:
  * as many as the store takes.
  */
 export function fillHistory(
@@ -86,7 +86,7 @@ export function fillHistory(
   const plan = async (wanted: HeightsToFill, order: FillOrder): Promise<BackfillPlan> =>
     source.plan({ ...heightsOf(wanted, store, parts), order });
 
-  /** Plans what the configuration asks for, once: after a restart it is planned, or filled in, already. */
+  /** Plans what the configuration asks for, once: after a restart it is already planned, or filled in. */
   const planAsConfigured = async (isFirstTry: boolean): Promise<void> => {
     const heights = readHeightsToFill(config.backfill.plan ?? '');
     try {
@@ -102,7 +102,7 @@ export function fillHistory(
     onPublished();
   };
 
-  /** Asks the nodes again while none says where the plan of the configuration begins, or serves something that is planned. */
+  /** Asks the nodes again while none reports where the configured plan begins, or serves some planned heights. */
   const askNodes = async (signal: AbortSignal): Promise<void> => {
     for (let isFirstTry = true; ; isFirstTry = false) {
       if (!isPlanned) await planAsConfigured(isFirstTry);

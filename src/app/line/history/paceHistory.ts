@@ -2,7 +2,7 @@ import { Listeners, sleep, type Clock } from '../../../runtime/index.js';
 
 /** History yields while the event loop is late by more than this on average. */
 const LATE_MS = 20;
-/** How often the delay is measured, the share is set, and, while history does not run beside the live range, that is checked. */
+/** How often the delay is measured and the share set; otherwise, how often to check whether history runs beside the live range. */
 const MEASURE_EVERY_MS = 25;
 const SET_EVERY_MS = 250;
 const LOOK_EVERY_MS = 1_000;
@@ -27,7 +27,7 @@ export function paceHistory(dependencies: {
   const { clock, isBesideLive, lateMs = (dueMs) => clock.monotonic() - dueMs } = dependencies;
   const listeners = new Listeners();
   let share = 1;
-  /** The mean delay, when the event loop was last too late. */
+  /** The mean delay when the event loop was last too late. */
   let meanMs = 0;
 
   const become = (next: number): void => {

@@ -80,7 +80,7 @@ function lowestOf(
     const known = names === '' ? '' : `, which has ${names}`;
     throw usage(`There is no spork ${from.spork} in config/sporks.json for this network${known}.`);
   }
-  // Without nodes, the index itself knows the sporks that it holds.
+  // Without nodes, the index still knows the sporks that it holds.
   const [lowestKnown] = [...sporks, ...recorded].map(({ rootHeight }) => rootHeight).sort((a, b) => a - b);
   const lowest =
     from === 'root'

@@ -46,9 +46,9 @@ export async function startRangeLine(
   const isRoot = (height: number): boolean => network.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
-  // The root of a spork may name another parent, which the table has, unless it is not known.
+  // A spork root may name another parent, which is in the table if the spork is.
   const isInTable = rootParentsOf(parts.sporks).some((spork) => spork.rootHeight === rootHeight);
-  // The block above says which block is the last of the range: no other is accepted.
+  // The block above names the last block of the range: no other is accepted.
   const rootParents: readonly RootParent[] =
     above === undefined || isInTable ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
   const neighbours = {
@@ -86,7 +86,7 @@ export async function startRangeLine(
     }
     if (latest === range.to) settle({ kind: 'published' });
   });
-  // The range as a whole reports what holds it up. The messages of its parts are meant for the live range.
+  // The range as a whole reports what holds it up; the log messages of its parts are meant for the live range.
   const quiet = (fields: object, message: string): void =>
     parts.logger.debug({ from: range.from, to: range.to, ...fields }, message);
   const logger: Logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
@@ -131,13 +131,13 @@ function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'
   };
 }
 
-/** Why the nodes have no blocks that link to those below or above the range; `undefined`: they may have. */
+/** Why the nodes have no blocks that link to those next to the range; `undefined`: they may have. */
 function misfitOf({ blocks }: IndexingLine, { to }: HeightRange, clock: Clock): string | undefined {
   const disputed = blocks.disputedBelow();
   const trouble = blocks.chainTrouble() ?? disputed;
   if (trouble === undefined || clock.monotonic() - trouble.sinceMs < MISFIT_FAILS_AFTER_MS) return undefined;
   const { height } = trouble;
-  // The range above it may be indexed by then, and says which of them is right.
+  // The range above may be indexed by the retry, and shows which of them is right.
   if (trouble === disputed) return `the access nodes give different blocks ${height}, below the range`;
   const next = height === to ? height + 1 : height - 1;
   return `no access node has a block ${height} that links to block ${next}, beside the range`;
