@@ -45,7 +45,9 @@ export async function openSecretFiles(
       paths: [file],
       read: () => readTokens(file),
       describe: (next, last) => ({
-        ...{ tokens: next.length, added: namesLeft(next, last), removed: namesLeft(last, next) },
+        tokens: next.length,
+        added: namesLeft(next, last),
+        removed: namesLeft(last, next),
       }),
     }),
   );

@@ -16,13 +16,12 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
     throw wrongUse(`--from ${from} is above --to ${to}. Lower --from, or raise --to.`);
   const options = directoryOptions(flags);
   const ending = childOf(terminal.signal);
-  const { signal } = ending;
   const progress = exportProgress(terminal, { isQuiet, isAlone: path !== null || !terminal.isTerminal });
   const loaded = await configOf(invocation, terminal);
-  const source = await openExportSource(loaded, flags, { signal, progress });
+  const source = await openExportSource(loaded, flags, { signal: ending.signal, progress });
   let isWaiting = flags.follow;
-  const range = () => source.range().finally(() => (isWaiting &&= signal.aborted));
-  const parts = { source: { ...source, range }, progress, signal };
+  const range = () => source.range().finally(() => (isWaiting &&= ending.signal.aborted));
+  const parts = { source: { ...source, range }, progress, signal: ending.signal };
   try {
     const done =
       options === undefined || path === null
@@ -31,7 +30,7 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
     progress.end(done);
   } catch (error) {
     // Ended while it waits for the first height, with nothing to report.
-    if (!isWaiting || !wasAborted(error, signal)) throw error;
+    if (!isWaiting || !wasAborted(error, ending.signal)) throw error;
   } finally {
     // Ends the read ahead of the next page, which would still report that it waits for the daemon.
     ending.abort();

@@ -170,7 +170,8 @@ function history({ backfill, coverage, firstIndexed }: StatusDocument): string[]
 }
 
 function accounts({ accountIndex: { state, coveredFrom, missingHeights } }: StatusDocument): string[] {
-  if (state === 'off' || state === 'complete') return state === 'off' ? [] : [state];
+  if (state === 'off') return [];
+  if (state === 'complete') return ['complete'];
   const toGo = `${formatCount(missingHeights ?? 0)} heights to go`;
   return [`${state}: covers ${height(coveredFrom)} and above, ${toGo}`];
 }

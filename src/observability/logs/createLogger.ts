@@ -50,9 +50,10 @@ const MAX_ERROR_TEXT = 8_192;
 /** An error from another thread arrives serialised already. */
 function written(value: unknown): unknown {
   if (!(value instanceof Error)) return value;
-  const said = { ...stdSerializers.err(value) };
-  for (const name of ['message', 'stack'] as const) said[name] = said[name].slice(0, MAX_ERROR_TEXT);
-  return said;
+  const fit = (text: unknown): unknown =>
+    typeof text === 'string' && text.length > MAX_ERROR_TEXT ? `${text.slice(0, MAX_ERROR_TEXT)}…` : text;
+  const fields = Object.entries(stdSerializers.err(value));
+  return Object.fromEntries(fields.map(([name, text]) => [name, fit(text)]));
 }
 
 /** Fields for the logger of another thread: errors are serialised. */

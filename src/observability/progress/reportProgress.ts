@@ -34,7 +34,9 @@ export function reportProgress(parts: {
       // An empty store that starts at height 0 has the watermark -1.
       latestIndexed: latestIndexed < 0 ? undefined : latestIndexed,
       ...(heldUpBy === undefined ? {} : { heldUpBy }),
-      ...{ head, lag, rate: Math.round(ratePerSecond * 100) / 100 },
+      head,
+      lag,
+      rate: Math.round(ratePerSecond * 100) / 100,
       eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
       etaSeconds: etaSeconds && Math.round(etaSeconds),
     };
