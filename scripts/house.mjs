@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_139,
   'src/storage': 11_087,
   'src/main.ts': 252,
-  test: 59_898,
+  test: 59_905,
 };
 
 const packageHomes = {

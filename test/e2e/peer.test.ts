@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { ChainGenerator } from '../../src/devnet/index.js';
-import type { ChainOptions, DevnetHandle } from '../../src/devnet/index.js';
+import { ChainGenerator, type ChainOptions, type DevnetHandle } from '../../src/devnet/index.js';
 import type { ExplainDocument, StatusDocument } from '../../src/api/index.js';
 import { blocksOf, dumpStore, expectNoDamage, firstDifference } from '../support/daemons.js';
 import { indexedHere, matching, runCommand, scratchDirectory, startArguments } from '../support/daemons.js';

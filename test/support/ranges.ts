@@ -1,7 +1,11 @@
 import { lacking } from '../../src/ranges/planner.js';
-import type { BlockEntry, HeightRange, IndexStore, RangeStore } from '../../src/storage/index.js';
+import type { BackfillPlan, RangeStore } from '../../src/storage/index.js';
+import type { BlockEntry, HeightRange, IndexStore } from '../../src/storage/index.js';
 
 export const range = (from: number, to = from): HeightRange => ({ from, to });
+export const plan = (id: number, from: number, to: number): BackfillPlan => ({
+  ...{ id, from, to, order: 'newest', isPaused: false },
+});
 
 /** Each of these numbers, both ends included. */
 export function numbers(from: number, to: number): number[] {

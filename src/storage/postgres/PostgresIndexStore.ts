@@ -29,7 +29,7 @@ import { deleteBlocks, readBook, readHeads, withUnproven } from './tables/bookRo
 import { writeBook, writeRow, writeSporks } from './tables/bookRows.js';
 import type { RangeFacts, ReadBook } from './tables/bookRows.js';
 import { Scripts } from './tables/Scripts.js';
-import { checkStored, mendScripts } from './verify/verifyPostgres.js';
+import { checkStored, repairScripts } from './verify/verifyPostgres.js';
 import { blockLine, type BlockLine, type LineParts } from './writing/blockLine.js';
 import { addProofs, forgetAbove, lockedBook, moveOf } from './writing/changeRows.js';
 import { progressOf, publish } from './writing/changeRows.js';
@@ -343,7 +343,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const healed = await this.#transact<RepairedBook | undefined>(async (session, before, tried) => {
       const after = healedBook(before, damaged, lastPlan);
       if (after === undefined) return tried;
-      await mendScripts(session, after.holes);
+      await repairScripts(session, after.holes);
       for (const { from, to } of after.holes) await deleteBlocks(session, from, to);
       await writeBook(session, before, after.book);
       return after;

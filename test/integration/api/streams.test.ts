@@ -3,7 +3,7 @@ import type { changeFeed } from '../../../src/api/index.js';
 import { StorageError } from '../../../src/storage/index.js';
 import { branchAbove, chainOf, EventReader, idOf, refusalOf, ServedChain } from '../../support/index.js';
 import { servedOverGrpc, transactionWith, until, WsClient, type Message } from '../../support/index.js';
-import type { ServerEvent } from '../../support/index.js';
+import { numbers, type ServerEvent } from '../../support/index.js';
 import type { IndexedChain } from '../../support/indexedChain.js';
 
 /** What every stream of blocks promises, whatever it comes over. What is a protocol's own is in a file of its own. */
@@ -14,7 +14,6 @@ const there = chain.slice(0, 20);
 const coming = chain.slice(20);
 const heads = { sealed: 115, head: 130 };
 const idAt = (height: number): string => chain[height - FIRST]!.block.id;
-const upwards = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
 
 interface Start {
   readonly from?: number;
@@ -203,9 +202,9 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
   it('gives each height once, in order, as it becomes readable, and lets its caller go', async () => {
     const { feed, follow, index } = await serve();
     const reader = await follow({ from: 114 });
-    expect(await heightsOf(reader, 6)).toEqual(upwards(114, 6));
+    expect(await heightsOf(reader, 6)).toEqual(numbers(114, 119));
     await index.commit(coming.slice(0, 3));
-    expect(await heightsOf(reader, 9)).toEqual(upwards(114, 9));
+    expect(await heightsOf(reader, 9)).toEqual(numbers(114, 122));
     expect(feed.followers).toBe(1);
     reader.leave();
     await until(() => feed.followers === 0);
@@ -232,7 +231,7 @@ describe.each(kinds)('$name', ({ name, says, serve }) => {
     await first(reader, 3);
     await index.rewind(118, branchAbove(118, 4));
     expect(await reader.end()).toBe(says.rewound);
-    expect(await heightsOf(reader, reader.seen().length)).toEqual(upwards(117, 3));
+    expect(await heightsOf(reader, reader.seen().length)).toEqual(numbers(117, 119));
     expect(feed.followers).toBe(0);
   });
 
@@ -272,24 +271,24 @@ it.each(kindsThatCan('sealed'))('$name follows the sealed head where that is ask
   await first(await follow({ from: 114 }), 6);
   expect(reader.seen()).toHaveLength(2);
   index.change({ sealed: 117 });
-  expect(await heightsOf(reader, 4)).toEqual(upwards(114, 4));
+  expect(await heightsOf(reader, 4)).toEqual(numbers(114, 117));
   expect(reader.seen()).toHaveLength(4);
   // Nothing is given before it is indexed.
   index.change({ sealed: 130 });
-  expect(await heightsOf(reader, 6)).toEqual(upwards(114, 6));
+  expect(await heightsOf(reader, 6)).toEqual(numbers(114, 119));
   await index.commit(coming.slice(0, 1));
-  expect(await heightsOf(reader, 7)).toEqual(upwards(114, 7));
+  expect(await heightsOf(reader, 7)).toEqual(numbers(114, 120));
 });
 
 it.each(kindsThatCan('proven'))('$name says what is proven, and can wait for it', async ({ serve }) => {
   const { follow, index } = await serve();
   index.change({ proven: { from: 104, to: 116 } });
-  const told = upwards(103, 17).map((height) => ({ height, isProven: height >= 104 && height <= 116 }));
+  const told = numbers(103, 119).map((height) => ({ height, isProven: height >= 104 && height <= 116 }));
   expect(await first(await follow({ from: 103 }), 17)).toEqual(told);
   const reader = await follow({ from: 115, finality: 'proven' });
   await first(reader, 2);
   index.change({ proven: { from: 104, to: 118 } });
-  expect(await first(reader, 4)).toEqual(upwards(115, 4).map((height) => ({ height, isProven: true })));
+  expect(await first(reader, 4)).toEqual(numbers(115, 118).map((height) => ({ height, isProven: true })));
 });
 
 describe.each(kindsThatCan('behind'))('$name, told what was seen last,', ({ serve }) => {
@@ -302,7 +301,7 @@ describe.each(kindsThatCan('behind'))('$name, told what was seen last,', ({ serv
     const reader = await follow({ behind });
     await first(reader, 1);
     await index.commit(coming.slice(0, 1));
-    const all = [...told, ...upwards(height + 1, 120 - height)];
+    const all = [...told, ...numbers(height + 1, 120)];
     expect(await heightsOf(reader, all.length)).toEqual(all);
   });
 });

@@ -1,16 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { RangeLostError, type BackfillPlan, type BlockEntry } from '../../../src/storage/index.js';
+import { RangeLostError, type BlockEntry } from '../../../src/storage/index.js';
 import { asAdmin, batchOf, begin, commitThrough, countIn, fill, lockHeld } from '../../support/index.js';
 import { makeBlock, makeChain, plainChain, range, rowsOf, seededCollection } from '../../support/index.js';
-import { parts, until, usePostgres } from '../../support/index.js';
+import { parts, plan, until, usePostgres } from '../../support/index.js';
 
 const chain = plainChain(10, 30, 2);
 const at = (height: number) => chain[height - 10]!;
 const blocks = (from: number, to: number) => chain.slice(from - 10, to - 9);
-const plan = (id: number, from: number, to: number): BackfillPlan => ({
-  ...{ id, from, to, order: 'newest', isPaused: false },
-});
-
 const postgres = usePostgres();
 
 describe('a store on PostgreSQL that several processes have', () => {

@@ -2,11 +2,11 @@ import { describe, expect, it } from 'vitest';
 import { toIdentifier } from '../../../src/flow/index.js';
 import { seededRandom } from '../seededRandom.js';
 import { ParentLinkError, rangesInWords, sharedRangesOf } from '../../../src/storage/index.js';
-import type { BackfillPlan, BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
+import type { BlockEntry, HeightRange, IndexStore } from '../../../src/storage/index.js';
 import { batchOf, chainWith, makeBlock, seededCollection, transactionIdsOf } from '../storeBlocks.js';
 import { begin } from '../storeDirectory.js';
 import type { StoreHome, StoreKind } from '../storeKinds.js';
-import { blocksIn, commitThrough, fill, heal, range } from '../ranges.js';
+import { blocksIn, commitThrough, fill, heal, plan, range } from '../ranges.js';
 import { matching, refusal } from '../refusal.js';
 
 const FIRST = 100;
@@ -17,9 +17,6 @@ const chain = chainWith(FIRST, 100, (index) => {
 });
 const blocksOf = (its: HeightRange): BlockEntry[] => blocksIn(chain, its);
 const at = (height: number): BlockEntry => chain[height - FIRST]!;
-const plan = (id: number, from: number, to: number): BackfillPlan => ({
-  ...{ id, from, to, order: 'newest', isPaused: false },
-});
 
 /** What holds of ranges in the store of every kind. */
 export function rangeSuite({ name, use }: StoreKind): void {

@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { AbortError, childOf, orAborted, Pause, sleep, unlessAborted } from '../../../src/runtime/index.js';
+import { AbortError, childOf, orAborted, Pause, places, sleep } from '../../../src/runtime/index.js';
+import { unlessAborted } from '../../../src/runtime/index.js';
 import { VirtualClock } from '../../support/virtualClock.js';
 
 const listeners = (...signals: readonly AbortSignal[]): number =>
@@ -93,4 +94,16 @@ it('a child of signals aborts with the first of them, for its reason, and leaves
   expect(child.signal.reason).toMatchObject({ message: 'the second' });
   expect(listeners(first.signal, second.signal)).toBe(0);
   expect(childOf(new AbortController().signal, second.signal).signal.aborted).toBe(true);
+});
+
+it('a place is given back however its task ends, and a wait that is aborted leaves the line', async () => {
+  const [left, stays] = [new AbortController(), new AbortController()];
+  const inTurn = places(1);
+  const fails = expect(inTurn(() => Promise.reject(new Error('no')), stays.signal)).rejects.toThrow('no');
+  const leaves = expect(inTurn(() => Promise.reject(new Error('ran')), left.signal)).rejects.toThrow('over');
+  const follows = inTurn(() => Promise.resolve('ran'), stays.signal);
+  left.abort(new AbortError('over'));
+  await Promise.all([fails, leaves]);
+  expect([await follows, await inTurn(() => Promise.resolve('again'))]).toEqual(['ran', 'again']);
+  expect(listeners(left.signal, stays.signal)).toBe(0);
 });

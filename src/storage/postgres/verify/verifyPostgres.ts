@@ -168,9 +168,9 @@ export function checkStored(
 /** The heights of a database, and all rows of theirs: those of a few heights at once, after the heights themselves. */
 async function checkRows(database: Session, task: HeightTask) {
   const { damages, extent, range } = task;
-  /** The rows that these few heights must have: the sound ones, as nobody knows what those of a damaged height should be. */
+  /** The rows that these few heights must have: the sound ones, as those of a damaged height are unknown. */
   const expected = new Map<number, Set<string>>();
-  /** Scripts that are named already: one height that has a script is enough to mend it. */
+  /** Scripts that are named already: one height that has a script is enough to repair it. */
   const named = new Set<string>();
   let pointers = 0;
   const compareRows = async ({ from, to }: HeightRange): Promise<void> => {
@@ -213,15 +213,15 @@ async function badScripts(session: Session, heights: readonly number[]) {
   return (await session.query<{ height: number; hash: string }>({ text, values: [heights] })).rows;
 }
 
-/** Puts scripts right that heights have which are about to leave: other heights may have them, too. */
-export async function mendScripts(session: WriteSession, leaving: HeightRanges): Promise<void> {
+/** Repairs the scripts of heights that are about to leave the index: other heights may have them, too. */
+export async function repairScripts(session: WriteSession, leaving: HeightRanges): Promise<void> {
   for (const { height } of await badScripts(session, [...heightsIn(leaving)]))
     await unlessDamaged(() => rebuildRows(session, { from: height, to: height }));
 }
 
 type ScriptRow = Readonly<{ hash: string; isSound: boolean }>;
 
-/** `onSome` is told now and then how many are checked, and may throw, to stop. */
+/** `onSome` is called now and then with how many are checked, and may throw, to stop. */
 async function checkScripts(database: Session, damages: DamageList, onSome: (count: number) => void) {
   const text = `SELECT encode(hash, 'hex') AS hash, sha256(body) = hash AS "isSound" FROM flow_store.script
     WHERE hash > decode($1, 'hex') ORDER BY script.hash LIMIT ${SCRIPTS_AT_ONCE}`;
