@@ -14,6 +14,9 @@ import type { HeightTask, StoredValue } from '../../verify/checkHeights.js';
 import type { DamageList } from '../../verify/DamageList.js';
 import { readingOn } from './readingOn.js';
 
+/** Pointers looked up at once. One at a time, each would wake a thread of the pool, which costs as much as the lookup. */
+const LOOKUPS_AT_ONCE = 32;
+
 /** Like `IndexStore.check`, on the records themselves. `bookOf`: the current book. `holds`: see `proofChecker`. */
 export function checkStored(
   { bookOf, database }: { readonly bookOf: () => StoreBook; readonly database: Database },
@@ -52,11 +55,15 @@ export async function checkPointers(
     valueOf,
   }: { readonly damages: DamageList; readonly valueOf: (key: Buffer) => Promise<Buffer | undefined> },
 ): Promise<void> {
-  for (const [key, value] of expected) {
-    const stored = await valueOf(key);
-    if (stored?.equals(value) === true) continue;
-    const what = stored === undefined ? 'missing' : 'not what it should be';
-    damages.add('pointer', height, `${openLookup([key, value]).name()}: it is ${what}`);
+  for (let at = 0; at < expected.length; at += LOOKUPS_AT_ONCE) {
+    const some = expected.slice(at, at + LOOKUPS_AT_ONCE);
+    const values = await Promise.all(some.map(([key]) => valueOf(key)));
+    for (const [index, [key, value]] of some.entries()) {
+      const stored = values[index];
+      if (stored?.equals(value) === true) continue;
+      const what = stored === undefined ? 'missing' : 'not what it should be';
+      damages.add('pointer', height, `${openLookup([key, value]).name()}: it is ${what}`);
+    }
   }
 }
 
