@@ -58,12 +58,8 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'waiting.slice({+isFull() ? count + 1 : +}count);',
     'what an earlier process left above a gap counts before the chain has borne it out':
       '=> store.hasHeight(height)[- && !doubted.has(height)-];',
-    'a batch has room for a second spork, whose record is lost': [
-      '[-      if (next.spork !== undefined && block.spork !== undefined) return false;\n-]',
-      'collections/BlockCollectionIndexer.test.ts: records a spork with its root block, once, and at most one per batch',
-    ],
     'the root of a spork is written without the record of the spork':
-      'const spork = [-group.spork ?? (late && (await late))-]{+late && (await late)+};',
+      'const sporks = await newSporks([-blocks-]{+[]+});',
     'watermark jumps over a gap':
       '    [-while (writing.has(latestIndexedHeight + 1) || isConfirmed(latestIndexedHeight + 1))\n      latestIndexedHeight += 1-]{+latestIndexedHeight = Math.max(latestIndexedHeight, ...blocks.map(({ block }) => block.height))+};',
     'watermark does not pass over what is durable above a gap':

@@ -81,7 +81,7 @@ it.each([
   const path = await freshPath();
   const store = await open(path);
   await store.initialise(metaFrom(1, { sporks: first === undefined ? [] : [first] }));
-  await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, spork: second });
+  await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, sporks: [second] });
   await store.close();
   expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
 });
