@@ -110,6 +110,24 @@ export function commitSuite({ name, use }: StoreKind): void {
         expect(meta).toEqual({ ...metaFrom(100), schemaVersion, sporks: [first, spork] });
       });
 
+      const of = (sporkId: string, hasParent: boolean) => ({
+        ...{ rootHeight: 100, sporkId },
+        ...(hasParent && { rootParentId: at(100).block.parentId }),
+      });
+      it.each([
+        [undefined, of('bb', true)],
+        [of('', false), of('bb', true)],
+        [of('', true), of('bb', false)],
+        [of('bb', false), of('bb', true)],
+      ])('gives a spork its id and parent, whichever is known first: %j, %j', async (first, second) => {
+        const home = await newHome();
+        const store = await home.open();
+        await store.initialise(metaFrom(100, { sporks: first === undefined ? [] : [first] }));
+        await store.commit({ ...batchOf(at(100)), sporks: [second] });
+        await store.close();
+        expect((await home.open()).meta()?.sporks).toEqual([of('bb', true)]);
+      });
+
       it('records sporks in ascending order, whichever root is durable first', async () => {
         const home = await newHome();
         const store = await begun(home);

@@ -67,25 +67,6 @@ it('several files that somebody else deletes are counted', async () => {
   await expect(weigh(signal)).rejects.toMatchObject({ kind: 'corrupt', exit: 'storage', message });
 });
 
-const of = (sporkId: string, hasParent: boolean) => ({
-  ...{ rootHeight: 1, sporkId },
-  ...(hasParent && { rootParentId: chain[0]!.block.parentId }),
-});
-
-it.each([
-  [undefined, of('bb', true)],
-  [of('', false), of('bb', true)],
-  [of('', true), of('bb', false)],
-  [of('bb', false), of('bb', true)],
-])('a spork gets its id and parent in whichever order they become known: %j, %j', async (first, second) => {
-  const path = await freshPath();
-  const store = await open(path);
-  await store.initialise(metaFrom(1, { sporks: first === undefined ? [] : [first] }));
-  await store.commit({ blocks: chain.slice(0, 1), latestIndexedHeight: 1, sporks: [second] });
-  await store.close();
-  expect((await open(path)).meta()?.sporks).toEqual([of('bb', true)]);
-});
-
 it('a write that fails while the store is being closed does not keep it from closing', async () => {
   const path = await closedStore(chain.slice(0, 1));
   const failure = new StorageError('disk_full', 'full');
