@@ -23,7 +23,7 @@ import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { blockKey, SCHEMA_VERSION } from '../records/schema.js';
 import { coverageNote, readCoverageNote } from './directory/coverageNote.js';
-import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
+import { levelDatabase, type OpenDatabase } from './directory/levelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
 import { accountCoverageOf, extendAccounts, forgetAccounts, switched } from './accountIndex.js';
@@ -97,8 +97,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
     const { path, create = true } = options;
-    const openLevel: OpenDatabase = (...opening) => LevelDatabase.open(...opening);
-    const { logger, openDatabase = openLevel } = dependencies;
+    const { logger, openDatabase = levelDatabase } = dependencies;
     await prepareDirectory(path, create);
     // Without its CURRENT file a store would be taken for a new one, and its tables would be deleted.
     const isNew = create && !(await holdsData(path));
