@@ -30,7 +30,7 @@ import { accountCoverageOf, extendAccounts, forgetAccounts, switched } from './a
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
 import { finishInterrupted, removeRange, rewindStore } from './removal/rewind.js';
-import { BookWriter, type Change } from './writing/BookWriter.js';
+import { bookWriter, type BookWriter, type Change } from './writing/bookWriter.js';
 import { checkMeta } from '../records/book/checkMeta.js';
 import { StorageError, unlessDamaged } from '../StorageError.js';
 
@@ -77,7 +77,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   ) {
     super(levelSource(database), dependencies);
     this.#database = database;
-    this.#queue = new BookWriter(book, {
+    this.#queue = bookWriter(book, {
       clock: dependencies.clock,
       database,
       onChanged: () => this.#note?.changed(),
@@ -202,9 +202,8 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
-    // The queue writes only if the book is a new object; the evidence goes with it.
     const put = [sealEvidence(evidence)];
-    await this.#queue.record('range', (book) => ({ after: { ...book }, put }));
+    await this.#queue.record('range', (after) => ({ after, put }));
   }
 
   stage(entry: BlockEntry): void {
