@@ -1,10 +1,9 @@
 import { SILENT_AFTER_MS, worse, type NodeTrouble } from '../access/index.js';
-import type { Identifier } from '../flow/index.js';
 import type { Clock } from '../runtime/index.js';
 import type { HeightRecord } from './heights/HeightRecord.js';
 import type { Window } from './heights/Window.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type { RequestTrail } from './heights/WantedCollection.js';
+import type { WantedCollection } from './heights/WantedCollection.js';
 import type { CollectionRequester } from './requester/CollectionRequester.js';
 
 /**
@@ -17,7 +16,7 @@ interface Parts {
   readonly mcq: MissingCollectionQueue;
   readonly window: Window;
   /** Absent with `ediOnly`. */
-  readonly requests?: Pick<CollectionRequester, 'trail' | 'heldBack'> | undefined;
+  readonly requests?: Pick<CollectionRequester, 'heldBack'> | undefined;
   /** Why no execution data arrives, in one sentence; `undefined` while all is well. */
   readonly executionDataReason: () => string | undefined;
   /** Why no peer delivers anything; `undefined` while all is well. */
@@ -29,7 +28,8 @@ interface Parts {
 export function heightExplainer(parts: Parts) {
   const { clock, executionDataReason, mcq, peerReason, requests, window } = parts;
   const lackOf = ({ height, queuedAtMs }: HeightRecord) => {
-    return { height, ids: mcq.missingIds(height), ageMs: clock.monotonic() - queuedAtMs };
+    const ids = mcq.missing(height).map(({ id }) => id);
+    return { height, ids, ageMs: clock.monotonic() - queuedAtMs };
   };
   return {
     oldestMissing: () => {
@@ -54,7 +54,7 @@ export function heightExplainer(parts: Parts) {
       }
       const { block, blockSource, missingCount, queuedAtMs, received } = queued;
       const cameAtMs = [...received.values()].map(({ receivedAtMs }) => receivedAtMs);
-      const missing = mcq.missingIds(height);
+      const missing = mcq.missing(height);
       const stage: HeightStage = missingCount === 0 ? 'committing' : 'collecting';
       return {
         stage,
@@ -66,7 +66,7 @@ export function heightExplainer(parts: Parts) {
           ageSeconds: (clock.monotonic() - queuedAtMs) / 1000,
           collections: block.collectionIds.length,
           missing: missing.length,
-          missingCollections: missing.map((id) => attemptsAt(id, requests?.trail(id))),
+          missingCollections: missing.map(attemptsAt),
           executionData: executionDataReason() ?? null,
           peer: peerReason() ?? null,
           // The node that alone vouches for the block's guarantees: nothing proves them.
@@ -78,13 +78,12 @@ export function heightExplainer(parts: Parts) {
     heldUpBy: (height: number) => {
       const queued = mcq.get(height);
       if (queued === undefined || queued.missingCount === 0) return undefined;
-      const trails = mcq.missingIds(height).flatMap((id) => requests?.trail(id) ?? []);
       return {
         /** Distinct collections still missing, and how many the block guarantees. */
         missing: queued.missingCount,
         of: new Set(queued.block.collectionIds).size,
         /** Per node, oldest trouble first: the most failures for any one collection, and the worst error of each call's latest. */
-        troubles: troublesOf(trails, clock.monotonic()),
+        troubles: troublesOf(mcq.missing(height), clock.monotonic()),
         /** Nodes that are not asked now because of their rate limit. */
         heldBack: requests?.heldBack(height) ?? [],
       };
@@ -92,25 +91,25 @@ export function heightExplainer(parts: Parts) {
   };
 }
 
-function attemptsAt(collectionId: Identifier, trail: RequestTrail | undefined) {
-  const { isUnderWay = false, attempts = 0, notFound = 0, lastNode = null, lastError = null } = trail ?? {};
+function attemptsAt(wanted: WantedCollection) {
+  const { attempts, failures, isUnderWay, lastAskedAt, lastError = null, lastNode = null, notFound } = wanted;
   return {
-    collectionId,
+    collectionId: wanted.id,
     isUnderWay,
     attempts,
     notFound,
     lastNode,
     lastError,
-    lastAskedAt: trail?.lastAskedAt === undefined ? null : new Date(trail.lastAskedAt).toISOString(),
-    failures: [...(trail?.failures ?? [])].map(([node, { failed, lastAt, lastError }]) => {
+    lastAskedAt: lastAskedAt === undefined ? null : new Date(lastAskedAt).toISOString(),
+    failures: [...(failures ?? [])].map(([node, { failed, lastAt, lastError }]) => {
       return { node, count: failed.count, lastError, lastAt: new Date(lastAt).toISOString() };
     }),
   };
 }
 
-function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly NodeTrouble[] {
+function troublesOf(missing: readonly WantedCollection[], nowMs: number): readonly NodeTrouble[] {
   const troubles = new Map<string, NodeTrouble & { readonly atMs: number }>();
-  for (const { failures } of trails) {
+  for (const { failures } of missing) {
     for (const [node, { failed }] of failures ?? []) {
       const { count, sinceMs } = failed;
       const next = { node, count, sinceMs, ...failed.worst() };
@@ -122,7 +121,7 @@ function troublesOf(trails: readonly RequestTrail[], nowMs: number): readonly No
       });
     }
   }
-  for (const { askedAtMs, lastNode: node, lastWay: method } of trails) {
+  for (const { askedAtMs, lastNode: node, lastWay: method } of missing) {
     if (askedAtMs === undefined || node === undefined || method === undefined) continue;
     if (troubles.has(node) || nowMs - askedAtMs < SILENT_AFTER_MS) continue;
     const said = `${method} at ${node}: no answer yet`;

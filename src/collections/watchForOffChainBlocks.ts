@@ -3,7 +3,6 @@ import type { FinalizedBlock } from '../flow/index.js';
 import { doublingMs, sleep, wasAborted, type Clock } from '../runtime/index.js';
 import { OffChainBlockError } from './heights/OffChainBlockError.js';
 import type { MissingCollectionQueue } from './heights/MissingCollectionQueue.js';
-import type { CollectionRequester } from './requester/CollectionRequester.js';
 
 const LOOK_MS = 1_000;
 /** Younger heights may just be early: collections arrive after their block, and execution data later still. */
@@ -28,14 +27,11 @@ interface BlockAnswer {
 export async function watchForOffChainBlocks(
   {
     mcq,
-    requests,
     ask,
     clock,
     onOffChain,
   }: {
     readonly mcq: MissingCollectionQueue;
-    /** Absent with `ediOnly`. */
-    readonly requests?: Pick<CollectionRequester, 'trail'> | undefined;
     /** Every node's block of a height. Expected errors: the signal's abort reason. */
     readonly ask: (height: number, signal: AbortSignal) => Promise<readonly BlockAnswer[]>;
     readonly clock: Clock;
@@ -54,10 +50,10 @@ export async function watchForOffChainBlocks(
       const { block, blockSource, height } = held;
       const isKnown = asked.height === height;
       if (isKnown && clock.monotonic() < asked.nextAtMs) continue;
-      const isMissing = mcq
-        .missingIds(height)
-        .some((id) => (requests?.trail(id)?.notFound ?? 0) >= NOT_FOUND_BEFORE_DOUBT);
-      if (!isMissing && requests !== undefined) continue;
+      const missing = mcq.missing(height);
+      const isDenied = missing.some(({ notFound }) => notFound >= NOT_FOUND_BEFORE_DOUBT);
+      // With `ediOnly` nothing is asked for.
+      if (!isDenied && missing.some(({ isAskedFor }) => isAskedFor)) continue;
       const times = isKnown ? asked.times + 1 : 0;
       const answers = await ask(height, signal);
       asked = { height, times, nextAtMs: clock.monotonic() + doublingMs(AGAIN, times) };

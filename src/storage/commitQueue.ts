@@ -1,6 +1,6 @@
 import { AbortError, abortReason, asError, sleep, type Clock } from '../runtime/index.js';
 import type { WriteRoom } from './port/IndexStore.js';
-import type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
+import type { BlockEntry, RangeStore } from './port/RangeStore.js';
 import type { BlockHead, SporkRecord } from './port/stored.js';
 
 export interface CommitQueueOptions {
@@ -12,9 +12,8 @@ export interface CommitQueueOptions {
   readonly groupMaxBytes: number;
 }
 
-/** A block to be written, and the record of the spork that begins with it. */
+/** A block to be written. */
 interface Waiting extends BlockEntry {
-  readonly spork: SporkRecord | undefined;
   /** Of its collections. */
   readonly bytes: number;
   readonly resolve: (written: boolean) => void;
@@ -27,8 +26,6 @@ interface Group {
   bytes: number;
   /** Heights with collections. */
   filled: number;
-  /** A batch has one spork record at most. */
-  spork: SporkRecord | undefined;
 }
 
 /** Bytes staged before yielding to the event loop. */
@@ -49,15 +46,15 @@ export function commitQueue(
   { groupMaxBytes, groupMaxHeights, groupMaxEmptyHeights = groupMaxHeights }: CommitQueueOptions,
   {
     clock,
-    lateSpork,
+    newSporks,
     onDurable,
     room,
   }: {
     readonly clock: Clock;
     /** While there is no room, no batch begins. Default: there is always room. */
     readonly room?: WriteRoom | undefined;
-    /** The record of the spork at the watermark, if the store lacks it though its root is durable. */
-    readonly lateSpork: () => Promise<SporkRecord | undefined> | undefined;
+    /** The sporks to be recorded with these blocks. */
+    readonly newSporks: (entries: readonly BlockEntry[]) => Promise<readonly SporkRecord[]>;
     /** Called before the writes of these blocks resolve; the watermark may have moved. */
     readonly onDurable: (group: Group, durationMs: number) => void;
   },
@@ -92,14 +89,10 @@ export function commitQueue(
     next.blocks.length >= groupMaxEmptyHeights;
   /** Puts a block into the next batch; false: it does not fit. The first block always fits. */
   const take = (block: Waiting): boolean => {
-    if (next.blocks.length > 0) {
-      if (next.spork !== undefined && block.spork !== undefined) return false;
-      if (isFull() || next.bytes + block.bytes > groupMaxBytes) return false;
-    }
+    if (next.blocks.length > 0 && (isFull() || next.bytes + block.bytes > groupMaxBytes)) return false;
     next.blocks.push(block);
     next.bytes += block.bytes;
     if (block.collections.length > 0) next.filled += 1;
-    next.spork ??= block.spork;
     return true;
   };
   /** Moves the lowest waiting blocks into the next batch, while they fit, until they have `maxBytes`. */
@@ -128,16 +121,14 @@ export function commitQueue(
 
   const commit = async (group: Group): Promise<void> => {
     const blocks = group.blocks.sort(byHeight);
-    const late = lateSpork();
-    const spork = group.spork ?? (late && (await late));
+    const sporks = await newSporks(blocks);
     // The end of the unbroken run, from the watermark, of heights that are in this batch or durable and confirmed.
     const writing = new Set(blocks.map(({ block }) => block.height));
     let latestIndexedHeight = store.latestIndexedHeight();
     while (writing.has(latestIndexedHeight + 1) || isConfirmed(latestIndexedHeight + 1))
       latestIndexedHeight += 1;
-    const batch: CommitBatch = { blocks, latestIndexedHeight, ...(spork === undefined ? {} : { spork }) };
     const startedMs = (startedAtMs = clock.monotonic());
-    const committed = store.commit(batch);
+    const committed = store.commit({ blocks, latestIndexedHeight, sporks });
     stage();
     await committed.finally(() => (startedAtMs = undefined));
     if (store.latestIndexedHeight() !== latestIndexedHeight) {
@@ -190,11 +181,11 @@ export function commitQueue(
      * `stop`, with `StorageError` when the store fails, with `ParentLinkError`: then what is durable above the watermark must be
      * forgotten before a restart. Hand in each height once.
      */
-    write: ({ block, collections, spork }: Pick<Waiting, keyof BlockEntry | 'spork'>): Promise<boolean> => {
+    write: ({ block, collections }: BlockEntry): Promise<boolean> => {
       if (over.signal.aborted) return Promise.reject(abortReason(over.signal));
       return new Promise((resolve, reject) => {
         const bytes = collections.reduce((sum, { encoded }) => sum + encoded.byteLength, 0);
-        waiting.push({ block, collections, spork, bytes, resolve, reject });
+        waiting.push({ block, collections, bytes, resolve, reject });
         if (startedAtMs !== undefined) stage();
         void writeAll();
       });
@@ -225,7 +216,7 @@ export function commitQueue(
 }
 
 function emptyGroup(): Group {
-  return { blocks: [], bytes: 0, filled: 0, spork: undefined };
+  return { blocks: [], bytes: 0, filled: 0 };
 }
 
 function byHeight(left: Waiting, right: Waiting): number {

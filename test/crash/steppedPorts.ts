@@ -5,7 +5,7 @@ import type { OpenChannel } from '../../src/access/index.js';
 import { openLevelStore, type OpenStore } from '../../src/app/stores/openStore.js';
 import { createLogger, type Logger } from '../../src/observability/index.js';
 import type { Database, IndexStore } from '../../src/storage/index.js';
-import { LevelDatabase, type OpenDatabase } from '../../src/storage/leveldb/directory/LevelDatabase.js';
+import { levelDatabase, type OpenDatabase } from '../../src/storage/leveldb/directory/levelDatabase.js';
 import type { WriteBatch } from '../../src/storage/records/Database.js';
 import { standIn } from '../support/standIn.js';
 import { testify, type Operation, type Steps } from './Steps.js';
@@ -191,7 +191,7 @@ export function newestLog(path: string): { readonly file: string; readonly bytes
 function steppedDatabase(steps: Steps): OpenDatabase {
   return async (path, options) => {
     steps.take('open.called');
-    const opening = LevelDatabase.open(path, options);
+    const opening = levelDatabase(path, options);
     steps.take('open.under-way');
     const opened = await opening;
     steps.take('open.recovered');

@@ -19,18 +19,18 @@ export function planted(source: string, { change, file, name }: PlantedBug): str
 
 /** By their files: each change, with the test below `test/unit` that holds it; `%s` of a table of tests stands for any of them. */
 const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [string, string]>>>> = {
-  'storage/leveldb/writing/BookWriter.ts': {
+  'storage/leveldb/writing/bookWriter.ts': {
     'progress is written before the data, in a batch of its own':
-      '      [-putChanges(before, after, batch)-]{+const first = this.database.batch();\n      putChanges(before, after, first);\n      await first.write()+};',
+      '        [-putChanges(before, after, batch)-]{+const first = database.batch();\n        putChanges(before, after, first);\n        await first.write()+};',
     'the watermark is told before the batch is durable':
-      '      {+this.#book = after;\n      +}await this.#write(() => batch.write());',
+      '        {+book = after;\n        +}await write(() => batch.write());',
     'history is written before the live range': [
-      '      [-if (isLive) this.#waiting.unshift(waiting);\n      else -]this.#waiting.push(waiting);',
+      "      [-if (line === 'live') waiting.unshift(next);\n      else -]waiting.push(next);",
       'storage/groupedCommits.test.ts: follow it one by one, the live range first, and each is told when it is durable',
     ],
-    'what was staged is left out of the batch': 'const filled = [-staged ?? -]this.#begun();',
+    'what was staged is left out of the batch': 'const filled = [-taken ?? -]begun();',
     'what was staged is committed though the next batch does not carry it': [
-      'if ([-!carried.has(entry)-]{+carried.size < 0+}) this.discardStaged();',
+      'if ([-!carried.has(entry)-]{+carried.size < 0+}) discardStaged();',
       'storage/levelStore.test.ts: carries what was staged, and stores nothing else of it',
     ],
     'not given back: the batch of a write that failed': [
@@ -58,12 +58,8 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'waiting.slice({+isFull() ? count + 1 : +}count);',
     'what an earlier process left above a gap counts before the chain has borne it out':
       '=> store.hasHeight(height)[- && !doubted.has(height)-];',
-    'a batch has room for a second spork, whose record is lost': [
-      '[-      if (next.spork !== undefined && block.spork !== undefined) return false;\n-]',
-      'collections/BlockCollectionIndexer.test.ts: records a spork with its root block, once, and at most one per batch',
-    ],
     'the root of a spork is written without the record of the spork':
-      'const spork = [-group.spork ?? (late && (await late))-]{+late && (await late)+};',
+      'const sporks = await newSporks([-blocks-]{+[]+});',
     'watermark jumps over a gap':
       '    [-while (writing.has(latestIndexedHeight + 1) || isConfirmed(latestIndexedHeight + 1))\n      latestIndexedHeight += 1-]{+latestIndexedHeight = Math.max(latestIndexedHeight, ...blocks.map(({ block }) => block.height))+};',
     'watermark does not pass over what is durable above a gap':

@@ -46,7 +46,7 @@ export async function indexed(chain: readonly BlockEntry[], heads: Heads, spork?
   const firstIndexed = chain[0]?.block.height ?? 0;
   const latestIndexed = firstIndexed + chain.length - 1;
   const store = await MemoryIndexStore.startingAt(firstIndexed);
-  const batch = { blocks: chain, latestIndexedHeight: latestIndexed };
-  await store.commit(spork === undefined ? batch : { ...batch, spork });
+  const sporks = spork === undefined ? [] : [spork];
+  await store.commit({ blocks: chain, latestIndexedHeight: latestIndexed, sporks });
   return { store, range: { firstIndexed, latestIndexed, head: latestIndexed, ...heads } };
 }

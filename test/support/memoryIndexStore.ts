@@ -101,11 +101,11 @@ export class MemoryIndexStore implements IndexStore {
     // Nothing to prepare.
   }
 
-  async commit({ blocks, latestIndexedHeight, spork }: CommitBatch): Promise<void> {
+  async commit({ blocks, latestIndexedHeight, sporks = [] }: CommitBatch): Promise<void> {
     if (this.#meta === undefined) throw new Error('the store is not initialised');
     for (const entry of blocks) this.blocks.set(entry.block.height, entry);
     this.#latest = latestIndexedHeight;
-    if (spork !== undefined) this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, spork] };
+    this.#meta = { ...this.#meta, sporks: [...this.#meta.sporks, ...sporks] };
   }
 
   async rewind(height: number): Promise<void> {

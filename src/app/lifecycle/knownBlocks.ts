@@ -56,7 +56,7 @@ export async function confirmRootAbove(
   const above = await store.blockByHeight(rootHeight);
   if (above?.block.parentId !== inTable) return;
   const spork: SporkRecord = { rootHeight, sporkId: known?.sporkId ?? '', rootParentId: inTable };
-  await run.commit({ blocks: [], latestIndexedHeight: run.latestIndexedHeight(), spork });
+  await run.commit({ blocks: [], latestIndexedHeight: run.latestIndexedHeight(), sporks: [spork] });
 }
 
 /** The sporks of a network, from the config/sporks.json that comes with the program. */

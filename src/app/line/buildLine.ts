@@ -209,10 +209,7 @@ export function buildLine(
     // Jobs that lack collections would never return: they are abandoned, and the next line processes them again.
     consumer.run(signal, signal),
     ...[edi, peer].flatMap((stream) => stream?.run(signal) ?? []),
-    watchForOffChainBlocks(
-      { ...common, mcq, requests: requester, ask: blocks.ask, onOffChain: onFatal },
-      signal,
-    ),
+    watchForOffChainBlocks({ ...common, mcq, ask: blocks.ask, onOffChain: onFatal }, signal),
   ];
   for (const loop of running) {
     loop.catch((error: unknown) => {

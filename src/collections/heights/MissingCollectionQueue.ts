@@ -71,11 +71,12 @@ export class MissingCollectionQueue {
     return this.#window.lowestCollecting()?.height;
   }
 
-  /** The distinct ids that a height lacks, in guarantee order; none for a height that is complete or unknown. */
-  missingIds(height: number): Identifier[] {
+  /** What a height lacks, each id once, in guarantee order; nothing for a height that is complete or unknown. */
+  missing(height: number): readonly WantedCollection[] {
     const record = this.get(height);
     if (record === undefined || record.missingCount === 0) return [];
-    return [...new Set(record.block.collectionIds)].filter((id) => !record.received.has(id));
+    const ids = new Set(record.block.collectionIds);
+    return [...ids].flatMap((id) => (record.received.has(id) ? [] : (this.#wanted.get(id) ?? [])));
   }
 
   /**

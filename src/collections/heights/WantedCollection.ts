@@ -34,15 +34,10 @@ export interface Call {
   isAnswered: boolean;
 }
 
-/** The history of one wanted id, for "why is it not here". It changes with what is tried. */
-export interface RequestTrail
-  extends
-    Pick<WantedCollection, 'attempts' | 'lastNode' | 'lastError' | 'notFound' | 'isUnderWay'>,
-    Partial<Pick<WantedCollection, 'lastAskedAt' | 'lastWay' | 'askedAtMs'>> {
-  readonly failures: ReadonlyMap<string, Pick<NodeRecord, 'failed' | 'lastError' | 'lastAt'>> | undefined;
-}
-
-/** One collection id that heights lack, or for which a call is still under way: an entry of the one index by id. */
+/**
+ * One collection id that heights lack, or for which a call is still under way: an entry of the one index by id, with what was
+ * tried for it.
+ */
 export class WantedCollection {
   readonly id: Identifier;
   /** The heights that lack it, ascending; it is requested for the first. */

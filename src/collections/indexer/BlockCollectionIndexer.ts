@@ -4,7 +4,7 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { commitQueue } from '../../storage/index.js';
 import type { BlockHead, CommitQueue, CommitQueueOptions } from '../../storage/index.js';
-import type { RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
+import type { BlockEntry, RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
 import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { Window } from '../heights/Window.js';
 
@@ -42,7 +42,7 @@ export class BlockCollectionIndexer {
     this.#queue = commitQueue(store, options, {
       clock,
       room,
-      lateSpork: () => this.#lateSpork(),
+      newSporks: (entries) => this.#newSporks(entries),
       onDurable: ({ blocks, bytes }, durationMs) => {
         for (const { block } of blocks) {
           const record = window.at(block.height);
@@ -84,7 +84,7 @@ export class BlockCollectionIndexer {
     if (defect !== undefined) return Promise.reject(new Error(defect));
 
     const record = before ?? this.#deps.window.link(block);
-    record.commit = this.#queue.write({ block, collections, spork: this.#newSporkAt(block) });
+    record.commit = this.#queue.write({ block, collections });
     return record.commit;
   }
 
@@ -117,8 +117,8 @@ export class BlockCollectionIndexer {
    */
   async recordLateSpork(): Promise<void> {
     const latestIndexedHeight = this.#deps.store.latestIndexedHeight();
-    const spork = await this.#lateSpork();
-    if (spork !== undefined) await this.#deps.store.commit({ blocks: [], latestIndexedHeight, spork });
+    const sporks = await this.#newSporks([]);
+    if (sporks.length > 0) await this.#deps.store.commit({ blocks: [], latestIndexedHeight, sporks });
   }
 
   /** Checks again, after the job processor, that these are all of the block's collections, in its order. */
@@ -134,56 +134,47 @@ export class BlockCollectionIndexer {
   }
 
   /**
-   * The record of the spork whose root this block is, unless the store has it with the root's parent. Depends on the
-   * chain alone: a store that begins at a root gets the same record as one that reached it from below.
+   * What is known of sporks and not recorded: of those whose roots are among these blocks, and of that of the watermark, whose
+   * root may have been written before any node named it, or its id: a node that moves to the next spork delivers its
+   * blocks shortly before its next handshake, and a slow one may report its version later. Depends on the chain alone: a
+   * store that begins at a root gets the same record as one that reached it from below.
    */
-  #newSporkAt(block: FinalizedBlock): SporkRecord | undefined {
-    const { rootParentAt, sporkFor } = this.#deps;
-    const { height, parentId } = block;
-    const known = this.#deps.store.meta()?.sporks.find((record) => record.rootHeight === height);
-    const isConfirmed = rootParentAt?.(height) === parentId;
-    if (known !== undefined && (!isConfirmed || known.rootParentId !== undefined)) return undefined;
-    const spork = sporkFor?.(height);
-    const root = known ?? (spork?.rootHeight === height && this.#mayBeRoot(block, spork) ? spork : undefined);
-    if (!isConfirmed) return root;
-    return { rootHeight: height, sporkId: root?.sporkId ?? '', rootParentId: parentId };
-  }
-
-  /**
-   * The spork of the watermark when its root was written before any node named it, or its id: a node that moves to the next
-   * spork delivers its blocks shortly before its next handshake, and a slow one may report its version later.
-   */
-  #lateSpork(): Promise<SporkRecord | undefined> | undefined {
-    const height = this.#deps.store.latestIndexedHeight();
-    const spork = this.#deps.sporkFor?.(height);
-    const recorded = this.#deps.store.meta()?.sporks.findLast(({ rootHeight }) => rootHeight <= height);
-    if (spork === undefined || spork.rootHeight > height || this.#isRefuted(spork)) return undefined;
-    if (recorded === undefined || recorded.rootHeight < spork.rootHeight) return this.#unlessRefuted(spork);
-    const isNameless = recorded.rootHeight === spork.rootHeight && recorded.sporkId === '';
-    if (!isNameless || spork.sporkId === '') return undefined;
-    return this.#unlessRefuted({ ...recorded, sporkId: spork.sporkId });
-  }
-
-  async #unlessRefuted(spork: SporkRecord): Promise<SporkRecord | undefined> {
-    const root = await this.#deps.store.blockByHeight(spork.rootHeight);
-    return root === undefined || this.#mayBeRoot(root.block, spork) ? spork : undefined;
+  async #newSporks(entries: readonly Pick<BlockEntry, 'block'>[]): Promise<readonly SporkRecord[]> {
+    const { rootParentAt, sporkFor, store } = this.#deps;
+    const recorded = store.meta()?.sporks ?? [];
+    const blocks = new Map(entries.map(({ block }) => [block.height, block]));
+    const height = store.latestIndexedHeight();
+    const passed = recorded.findLast(({ rootHeight }) => rootHeight <= height)?.rootHeight ?? 0;
+    const late = sporkFor?.(height)?.rootHeight ?? Infinity;
+    const sporks: SporkRecord[] = [];
+    for (const rootHeight of [...(late >= passed && late <= height ? [late] : []), ...blocks.keys()]) {
+      const known = recorded.find((record) => record.rootHeight === rootHeight);
+      const spork = known === undefined || known.sporkId === '' ? sporkFor?.(rootHeight) : undefined;
+      const isNew =
+        spork?.rootHeight === rootHeight && spork.sporkId !== known?.sporkId && !this.#isRefuted(spork);
+      const parentId = known?.rootParentId ?? rootParentAt?.(rootHeight);
+      if (!isNew && parentId === known?.rootParentId) continue;
+      // `undefined`: below the first height.
+      const root = blocks.get(rootHeight) ?? (await store.blockByHeight(rootHeight))?.block;
+      const sporkId = isNew && this.#mayBegin(spork, root) ? spork.sporkId : known?.sporkId;
+      const rootParentId = parentId === root?.parentId ? parentId : known?.rootParentId;
+      if (sporkId === known?.sporkId && rootParentId === known?.rootParentId) continue;
+      sporks.push({ rootHeight, sporkId: sporkId ?? '', ...(rootParentId && { rootParentId }) });
+    }
+    return sporks;
   }
 
   /**
    * False for a spork that a node made up. Its root block, if proven, shows that: the id of a spork is that of its root,
    * whose parent is of another spork, so that the root carries no votes.
    */
-  #mayBeRoot({ height, id, proof, encoded }: FinalizedBlock, spork: SporkRecord): boolean {
-    const { sporkId } = spork;
-    const isNamed = sporkId === '' || sporkId === id;
-    if (
-      proof === undefined ||
-      (isNamed && decodeBlock(encoded).signatures.every(({ length }) => length === 0))
-    )
-      return true;
-    if (!this.#isRefuted(spork))
-      this.#deps.logger.warn({ height, sporkId, blockId: id }, 'a node claims a spork that does not exist');
-    this.#refuted = spork;
+  #mayBegin({ rootHeight, sporkId }: SporkRecord, root: FinalizedBlock | undefined): boolean {
+    if (root?.proof === undefined) return true;
+    const isNamed = sporkId === '' || sporkId === root.id;
+    if (isNamed && decodeBlock(root.encoded).signatures.every(({ length }) => length === 0)) return true;
+    this.#refuted = { rootHeight, sporkId };
+    const fields = { height: rootHeight, sporkId, blockId: root.id };
+    this.#deps.logger.warn(fields, 'a node claims a spork that does not exist');
     return false;
   }
 

@@ -12,7 +12,7 @@ import { fetchCollection } from './fetchCollection.js';
 import type { CollectionSink, CollectionWay, ExecutionDataForecast } from '../ports.js';
 import { requestOrder } from './requestOrder.js';
 import { faultIn, faultReporter } from '../faultReporter.js';
-import type { RequestTrail, WantedCollection } from '../heights/WantedCollection.js';
+import type { WantedCollection } from '../heights/WantedCollection.js';
 import type { Window } from '../heights/Window.js';
 
 export interface CollectionRequesterOptions {
@@ -154,12 +154,6 @@ export class CollectionRequester {
       if (wanted?.isWanted === false) this.#leave(wanted);
     }
     this.#pump();
-  }
-
-  /** What was tried for an id that is still wanted; `undefined` if it is unknown. */
-  trail(id: Identifier): RequestTrail | undefined {
-    const wanted = this.#dependencies.mcq.wanted(id);
-    return wanted?.isWanted === true ? wanted : undefined;
   }
 
   /** Nodes whose rate limit delays calls for this height, and until when. */

@@ -57,9 +57,6 @@ export function requestOrder(parts: Parts) {
   let lookedAtMs = -Infinity;
   let headHeight = 0;
 
-  const wantedAt = (height: number): readonly WantedCollection[] =>
-    mcq.missingIds(height).flatMap((id) => mcq.wanted(id) ?? []);
-
   const mayAsk = (record: HeightRecord): boolean => {
     const { requests, status } = record;
     if (requests === undefined || status !== 'collecting' || held.has(record)) return false;
@@ -126,7 +123,7 @@ export function requestOrder(parts: Parts) {
   /** At least the collections of the height that pause: it may lack thousands, of which few pause. */
   const pausingAt = (record: HeightRecord): readonly WantedCollection[] =>
     pauses.size >= record.missingCount
-      ? wantedAt(record.height)
+      ? mcq.missing(record.height)
       : [...pauses.keys()].filter((wanted) => wanted.isWantedBy(record));
 
   /**
@@ -190,7 +187,7 @@ export function requestOrder(parts: Parts) {
     add: (record: HeightRecord): void => {
       const { askable } = requestsOf(record);
       const isNew = record.height > headHeight - NEW_HEIGHTS;
-      for (const wanted of wantedAt(record.height)) {
+      for (const wanted of mcq.missing(record.height)) {
         wanted.isAskedFor = true;
         if (isNew && wanted.attempts === 0) wanted.newSinceMs ??= clock.monotonic();
         if (wanted.call === undefined && !pauses.has(wanted)) askable.add(wanted);
@@ -248,7 +245,7 @@ export function requestOrder(parts: Parts) {
       if (height <= headHeight) return;
       headHeight = height;
       const missing = mcq.lowest();
-      if (missing !== undefined) revive(wantedAt(missing));
+      if (missing !== undefined) revive(mcq.missing(missing));
     },
     stop: (): void => {
       for (const wanted of pauses.keys()) endPause(wanted);

@@ -120,8 +120,8 @@ async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promis
     signal.throwIfAborted();
     const spork = sporkFor(first.height, sporks, run);
     try {
-      const batch = { blocks, latestIndexedHeight: last.height };
-      await run.commit(spork === undefined ? batch : { ...batch, spork });
+      const brought = spork === undefined ? [] : [spork];
+      await run.commit({ blocks, latestIndexedHeight: last.height, sporks: brought });
     } catch (error) {
       if (!(error instanceof ParentLinkError)) throw error;
       const { height } = error;
@@ -135,7 +135,7 @@ async function copyInto(run: RangeStore, range: HeightRange, copy: Copy): Promis
   }
 }
 
-/** Never reads across the root of a spork, so that each commit has one spork at most. */
+/** Never reads across the root of a spork, so that each commit brings one spork at most. */
 function readNext(from: number, { to }: HeightRange, { source, sporks }: Copy) {
   if (from > to) return undefined;
   const root = sporks.find(({ rootHeight }) => rootHeight > from)?.rootHeight ?? to + 1;

@@ -2,7 +2,7 @@ import { readdir, readFile, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { copyFiles } from '../files/copyFiles.js';
 import { exists, syncDirectory } from '../files/synced.js';
-import { withDatabase } from '../leveldb/directory/LevelDatabase.js';
+import { withDatabase } from '../leveldb/directory/levelDatabase.js';
 import { assertUnused, repairLevel } from '../leveldb/directory/openLevel.js';
 import { besideOf, DATABASE_FILE, holdsData, prepareDirectory } from '../leveldb/directory/storeDirectory.js';
 import { repairedOf, replaceablePlace, runAlone } from '../leveldb/directory/storeDirectory.js';

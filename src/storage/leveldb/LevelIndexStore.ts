@@ -23,14 +23,14 @@ import { heightsIn, rangesInWords, without } from '../records/heightRanges.js';
 import { BookStore } from '../records/BookStore.js';
 import { blockKey, SCHEMA_VERSION } from '../records/schema.js';
 import { coverageNote, readCoverageNote } from './directory/coverageNote.js';
-import { LevelDatabase, type OpenDatabase } from './directory/LevelDatabase.js';
+import { levelDatabase, type OpenDatabase } from './directory/levelDatabase.js';
 import type { OpenOptions } from './directory/openLevel.js';
 import { droppedAtOpen, holdsData, prepareDirectory } from './directory/storeDirectory.js';
 import { accountCoverageOf, extendAccounts, forgetAccounts, switched } from './accountIndex.js';
 import { checkStored } from './reading/checkHeights.js';
 import { levelSource } from './reading/levelReader.js';
 import { finishInterrupted, removeRange, rewindStore } from './removal/rewind.js';
-import { BookWriter, type Change } from './writing/BookWriter.js';
+import { bookWriter, type BookWriter, type Change } from './writing/bookWriter.js';
 import { checkMeta } from '../records/book/checkMeta.js';
 import { StorageError, unlessDamaged } from '../StorageError.js';
 
@@ -77,7 +77,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   ) {
     super(levelSource(database), dependencies);
     this.#database = database;
-    this.#queue = new BookWriter(book, {
+    this.#queue = bookWriter(book, {
       clock: dependencies.clock,
       database,
       onChanged: () => this.#note?.changed(),
@@ -97,8 +97,7 @@ export class LevelIndexStore extends BookStore implements IndexStore {
     dependencies: LevelIndexStoreDependencies,
   ): Promise<LevelIndexStore> {
     const { path, create = true } = options;
-    const openLevel: OpenDatabase = (...opening) => LevelDatabase.open(...opening);
-    const { logger, openDatabase = openLevel } = dependencies;
+    const { logger, openDatabase = levelDatabase } = dependencies;
     await prepareDirectory(path, create);
     // Without its CURRENT file a store would be taken for a new one, and its tables would be deleted.
     const isNew = create && !(await holdsData(path));
@@ -203,9 +202,8 @@ export class LevelIndexStore extends BookStore implements IndexStore {
   }
 
   async keepEvidence(evidence: CommitteeEvidence): Promise<void> {
-    // The queue writes only if the book is a new object; the evidence goes with it.
     const put = [sealEvidence(evidence)];
-    await this.#queue.record('range', (book) => ({ after: { ...book }, put }));
+    await this.#queue.record('range', (after) => ({ after, put }));
   }
 
   stage(entry: BlockEntry): void {

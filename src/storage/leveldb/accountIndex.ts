@@ -11,7 +11,7 @@ import type { Database, Entry } from '../records/Database.js';
 import { joined } from '../records/heightRanges.js';
 import { Prefix, prefixRange } from '../records/schema.js';
 import { corruptRecord, isCorruption } from '../StorageError.js';
-import type { BookWriter } from './writing/BookWriter.js';
+import type { BookWriter } from './writing/bookWriter.js';
 
 /** The coverage in a store without blocks, which gets the index with its first block. */
 const NOTHING: AccountCoverage = { from: 0, to: -1, missingHeights: 0 };
@@ -110,7 +110,7 @@ export async function forgetAccounts(queue: BookWriter): Promise<number> {
   let removed = 0;
   for await (const page of database.pages(entries)) {
     const del = page.map(([key]) => key);
-    await queue.record('range', (book) => ({ after: { ...book }, del }));
+    await queue.record('range', (after) => ({ after, del }));
     removed += page.length;
   }
   await database.compact(entries);

@@ -11,8 +11,8 @@ export interface BlockEntry {
 export interface CommitBatch {
   readonly blocks: readonly BlockEntry[];
   readonly latestIndexedHeight: number;
-  /** A spork first seen with one of these blocks. */
-  readonly spork?: SporkRecord;
+  /** Sporks first seen with these blocks, and what has become known of recorded ones. Default: none. */
+  readonly sporks?: readonly SporkRecord[];
 }
 
 /**

@@ -248,7 +248,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
       const { latestIndexedHeight } = next;
       const move = moveOf(this.#database, before.latestIndexedHeight, latestIndexedHeight);
       await line.commit(batch.blocks, async (session) => {
-        if (batch.spork !== undefined) await writeSporks(session, [batch.spork]);
+        await writeSporks(session, batch.sporks ?? []);
         if (latestIndexedHeight > before.latestIndexedHeight) session.later(move);
       });
       // A range that touches the live one may have been published meanwhile.

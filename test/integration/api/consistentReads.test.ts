@@ -42,7 +42,7 @@ const changes: readonly Change[] = [
   ...commit(102, [104]),
   ...commit(104, [103]),
   { kind: 'heads', sealed: 104, head: 108 },
-  ...commit(104, [107], { spork: { rootHeight: 107, sporkId: idOf('spork') } }),
+  ...commit(104, [107], { sporks: [{ rootHeight: 107, sporkId: idOf('spork') }] }),
   ...commit(105, [105]),
   ...commit(107, [106]),
   { kind: 'heads', sealed: 107, head: 108 },

@@ -102,7 +102,7 @@ export function commitSuite({ name, use }: StoreKind): void {
         const other = makeBlock(101, toIdentifier(Buffer.alloc(32, 7)), []);
         await store.commit(batchOf(at(100)));
         const spork = { rootHeight: 101, sporkId: 'bb', rootParentId: other.block.parentId };
-        await store.commit({ ...batchOf(other), spork });
+        await store.commit({ ...batchOf(other), sporks: [spork] });
         expect(store.meta()?.sporks).toEqual([first, spork]);
         await store.close();
         const meta = (await home.open()).meta();
@@ -110,12 +110,30 @@ export function commitSuite({ name, use }: StoreKind): void {
         expect(meta).toEqual({ ...metaFrom(100), schemaVersion, sporks: [first, spork] });
       });
 
+      const of = (sporkId: string, hasParent: boolean) => ({
+        ...{ rootHeight: 100, sporkId },
+        ...(hasParent && { rootParentId: at(100).block.parentId }),
+      });
+      it.each([
+        [undefined, of('bb', true)],
+        [of('', false), of('bb', true)],
+        [of('', true), of('bb', false)],
+        [of('bb', false), of('bb', true)],
+      ])('gives a spork its id and parent, whichever is known first: %j, %j', async (first, second) => {
+        const home = await newHome();
+        const store = await home.open();
+        await store.initialise(metaFrom(100, { sporks: first === undefined ? [] : [first] }));
+        await store.commit({ ...batchOf(at(100)), sporks: [second] });
+        await store.close();
+        expect((await home.open()).meta()?.sporks).toEqual([of('bb', true)]);
+      });
+
       it('records sporks in ascending order, whichever root is durable first', async () => {
         const home = await newHome();
         const store = await begun(home);
         const [earlier, later] = [102, 104].map((root) => ({ rootHeight: root, sporkId: `of ${root}` }));
-        await store.commit({ blocks: [at(104), at(100)], latestIndexedHeight: 100, spork: later! });
-        await store.commit({ ...batchOf(at(101), at(102)), spork: earlier! });
+        await store.commit({ blocks: [at(104), at(100)], latestIndexedHeight: 100, sporks: [later!] });
+        await store.commit({ ...batchOf(at(101), at(102)), sporks: [earlier!] });
         await store.close();
         expect((await home.open()).meta()?.sporks).toEqual([first, earlier, later]);
       });
@@ -138,7 +156,7 @@ export function commitSuite({ name, use }: StoreKind): void {
         const store = await begun();
         await store.commit(batchOf(at(100), at(101)));
         for (const [what, blocks, message, to = 102, spork] of wrong) {
-          const batch = { blocks, latestIndexedHeight: to, ...(spork && { spork }) };
+          const batch = { blocks, latestIndexedHeight: to, sporks: spork === undefined ? [] : [spork] };
           await expect(store.commit(batch), what).rejects.toThrow(message);
         }
         await store.commit(batchOf(at(102)));
@@ -198,7 +216,7 @@ export function commitSuite({ name, use }: StoreKind): void {
       it('forgets blocks above a gap, sporks that begin above, and, one below the first height, everything', async () => {
         const store = await filled(chain.slice(0, 2));
         const spork = { rootHeight: 14, sporkId: 'bb' };
-        await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11, spork });
+        await store.commit({ blocks: [chain[4]!], latestIndexedHeight: 11, sporks: [spork] });
         await store.rewind(11);
         expect(store.blocksAboveWatermark()).toEqual([]);
         expect(store.meta()?.sporks).toEqual([{ rootHeight: 10, sporkId: 'aa' }]);

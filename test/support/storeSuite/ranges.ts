@@ -169,7 +169,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const store = await begun(home);
       const run = await store.ranges.run(range(120, 129));
       const spork = { rootHeight: 125, sporkId: 'older' };
-      await run.commit({ blocks: blocksOf(range(120, 125)), latestIndexedHeight: 125, spork });
+      await run.commit({ blocks: blocksOf(range(120, 125)), latestIndexedHeight: 125, sporks: [spork] });
       expect(run.meta()?.sporks).toEqual([spork, { rootHeight: 180, sporkId: 'aa' }]);
       expect(store.meta()?.sporks).toEqual([{ rootHeight: 180, sporkId: 'aa' }]);
       await store.close();

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
 import { Failures } from '../../../src/access/index.js';
-import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
 import { block, committing, id, meeting, settle } from './meetingHarness.js';
 
 it('is done with a height that held up the watermark once that has moved, and with no other block', async () => {
@@ -51,7 +50,7 @@ it('refuses and counts what nobody asked for', async () => {
   edi(1, ['a']);
   expect(await count('invalid_collections_total', { source: 'edi', reason: 'unsolicited' })).toBe(6);
   expect(await count('collections_received_total')).toBe(0);
-  expect([mcq.missingIds(1).length, window.bytesInHand]).toEqual([2, 0]);
+  expect([mcq.missing(1).length, window.bytesInHand]).toEqual([2, 0]);
 });
 
 it('counts what comes by each source, and again what had come already', async () => {
@@ -172,11 +171,7 @@ it('names the lowest missing height, its age and its ids, and unresolvable ones,
 
 it('explains where a height stands', async () => {
   const m = meeting();
-  const trail = {
-    ...{ attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 },
-    ...{ isUnderWay: false, failures: new Map() },
-  };
-  m.requests.trails.set(id('lost'), trail);
+  const tried = { attempts: 3, lastNode: 'node:9000', lastError: 'not found', notFound: 3 };
   m.head.height = 5;
   m.run(block(1, []));
   await settle();
@@ -184,13 +179,16 @@ it('explains where a height stands', async () => {
   await settle();
   m.run(block(2, []));
   m.run(block(3, ['a', 'lost']));
+  Object.assign(m.mcq.wanted(id('lost'))!, tried);
   m.clock.ms = 10;
   m.answer('a');
   m.clock.ms = 40;
   m.trouble.executionData = 'no feed';
   const stages = [1, 2, 3, 4, 6].map((height) => m.explainer.explain(height).stage);
   expect(stages).toEqual(['indexed', 'committing', 'collecting', 'queued', 'outside']);
-  const missingCollections = [{ collectionId: id('lost'), ...trail, lastAskedAt: null, failures: [] }];
+  const missingCollections = [
+    { collectionId: id('lost'), ...tried, isUnderWay: false, lastAskedAt: null, failures: [] },
+  ];
   const why = { executionData: 'no feed', peer: null, reportedBy: null };
   const work = { ageSeconds: 0.04, collections: 2, missing: 1, missingCollections, ...why };
   expect(m.explainer.explain(3)).toEqual({ stage: 'collecting', blockId: id('b3'), waitedMs: 30, work });
@@ -209,25 +207,17 @@ it('says what holds a height up: nodes with their words, rate limits', async () 
     for (const atMs of at) failures.note({ method, kind: 'refused', said, atMs });
     return [node, { failed: failures, lastError: said, lastAt }] as const;
   };
-  const trailOf = (...failures: ReturnType<typeof failed>[]): RequestTrail => ({
-    ...{ attempts: 1, lastNode: 'y:9000', lastError: undefined, notFound: 0, isUnderWay: false },
-    failures: new Map(failures),
-  });
-  const asked = {
-    lastNode: 'z:9000',
-    isUnderWay: true,
-    askedAtMs: 1_000,
-    lastWay: 'GetCollectionByID',
-  } as const;
-  m.requests.trails
-    .set(id('a'), trailOf(failed('y:9000', 7, 'earlier words', 100, 60), failed('x:9000', 1, 'no', 90, 50)))
-    .set(id('b'), trailOf(failed('y:9000', 2, 'latest words', 200, 70)))
-    .set(id('c'), { ...trailOf(), ...asked });
+  m.run(block(1, ['a', 'b', 'c', 'come']));
+  const [a, b, c] = m.mcq.missing(1);
+  const y = failed('y:9000', 7, 'earlier words', 100, 60);
+  Object.assign(a!, { lastNode: 'y:9000', failures: new Map([y, failed('x:9000', 1, 'no', 90, 50)]) });
+  const failures = new Map([failed('y:9000', 2, 'latest words', 200, 70)]);
+  Object.assign(b!, { lastNode: 'y:9000', failures });
+  Object.assign(c!, { lastNode: 'z:9000', call: {}, sentAtMs: 1_000, lastWay: 'GetCollectionByID' });
   // A lesser failure of the other way, in between, is not the cause.
   const lesser = { method: 'GetCollectionByID', kind: 'denied', said: 'not here', atMs: 300 } as const;
-  m.requests.trails.get(id('b'))?.failures?.get('y:9000')?.failed.note(lesser);
+  failures.get('y:9000')?.failed.note(lesser);
   m.requests.heldBackNodes = [{ node: 'y:9000', untilMs: 5_000 }];
-  m.run(block(1, ['a', 'b', 'c', 'come']));
   m.answer('come');
   m.clock.ms = 4_000;
   expect(m.explainer.heldUpBy(1)).toEqual({

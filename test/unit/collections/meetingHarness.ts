@@ -1,7 +1,6 @@
 import { BlockCollectionIndexer, heightExplainer, JobProcessor } from '../../../src/collections/index.js';
 import { MissingCollectionQueue } from '../../../src/collections/index.js';
 import type { Source } from '../../../src/collections/index.js';
-import type { RequestTrail } from '../../../src/collections/heights/WantedCollection.js';
 import type { ReceivedCollection } from '../../../src/collections/ports.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';
@@ -139,7 +138,7 @@ export function meeting({
   const calls: string[] = [];
   const requests = {
     request(height: number) {
-      const ids = mcq.missingIds(height);
+      const ids = mcq.missing(height).map((wanted) => wanted.id);
       // The rule "registered before asked": whoever is asked may answer within the call.
       for (const each of ids) {
         if (mcq.wanted(each)?.heights.some((record) => record.height === height) !== true)
@@ -153,8 +152,6 @@ export function meeting({
       const [height = -1] = [...wanted].find(([, its]) => its.every((each) => ids.includes(each))) ?? [];
       if (wanted.delete(height)) calls.push(`cancel ${height}`);
     },
-    trails: new Map<Identifier, RequestTrail>(),
-    trail: (each: Identifier) => requests.trails.get(each),
     heldBackNodes: [] as { readonly node: string; readonly untilMs: number }[],
     heldBack: () => requests.heldBackNodes,
   };

@@ -8,6 +8,7 @@ import { CollectionRequester, MissingCollectionQueue } from '../../../src/collec
 import type { CollectionRequesterDependencies } from '../../../src/collections/requester/CollectionRequester.js';
 import type { CollectionRequesterOptions } from '../../../src/collections/requester/CollectionRequester.js';
 import type { HeightRecord } from '../../../src/collections/heights/HeightRecord.js';
+import type { WantedCollection } from '../../../src/collections/heights/WantedCollection.js';
 import type { CollectionSink, ReceivedCollection } from '../../../src/collections/ports.js';
 import { ZERO_ID } from '../../../src/flow/index.js';
 import type { BlockExecutionData, FinalizedBlock, Identifier } from '../../../src/flow/index.js';
@@ -318,8 +319,13 @@ export class HeightsRequester extends CollectionRequester {
     onTestFinished(() => this.stop());
   }
 
+  /** What was tried for an id. */
+  trail(id: Identifier): WantedCollection | undefined {
+    return this.#mcq.wanted(id);
+  }
+
   override request(height: number, ids: readonly Identifier[] = []): this {
-    const before = this.#mcq.missingIds(height);
+    const before = this.#mcq.missing(height).map(({ id }) => id);
     const wanted = { ...makeBlock(height, 0).block, collectionIds: [...before, ...ids] };
     if (this.#mcq.replaceBlock(wanted) === undefined && ids.length > 0) {
       const record = this.#mcq.enqueueMissingCollections(wanted, 0, () => undefined);
@@ -330,7 +336,7 @@ export class HeightsRequester extends CollectionRequester {
   }
 
   cancelAt(height: number): void {
-    const before = this.#mcq.missingIds(height);
+    const before = this.#mcq.missing(height).map(({ id }) => id);
     if (before.length > 0) {
       this.#mcq.replaceBlock(makeBlock(height, 0).block);
       this.#complete(height, before);

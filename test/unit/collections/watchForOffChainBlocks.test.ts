@@ -1,6 +1,6 @@
 import { expect, it, onTestFinished } from 'vitest';
 import { MissingCollectionQueue, watchForOffChainBlocks } from '../../../src/collections/index.js';
-import type { FinalizedBlock, Identifier } from '../../../src/flow/index.js';
+import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { VirtualClock, windowOf } from '../../support/index.js';
 import { block, id } from './meetingHarness.js';
 import { FakeNode } from './sourceHarness.js';
@@ -12,22 +12,21 @@ function watching(answersOf: (held: FinalizedBlock) => Readonly<Record<string, F
   const clock = new VirtualClock();
   const window = windowOf(Infinity, { heights: 8 });
   const mcq = new MissingCollectionQueue(window);
-  const notFound = new Map<Identifier, number>();
   const asked: { readonly height: number; readonly atMs: number }[] = [];
   const offChain: number[] = [];
-  const trail = (each: Identifier) => ({
-    ...{ attempts: 9, lastNode: GIVER, lastError: 'not found', notFound: notFound.get(each) ?? 0 },
-    ...{ isUnderWay: false, failures: new Map() },
-  });
   for (const height of [1, 2]) {
     const held = block(height, [`of ${height}`]);
     window.link(held, { name: GIVER, method: 'SubscribeBlocksFromStartHeight' });
     mcq.enqueueMissingCollections(held, 0, () => undefined);
+    for (const wanted of mcq.missing(height)) wanted.isAskedFor = true;
   }
+  const notFound = (height: number, times: number): void => {
+    for (const wanted of mcq.missing(height)) wanted.notFound = times;
+  };
   const stop = new AbortController();
   const running = watchForOffChainBlocks(
     {
-      ...{ mcq, clock, requests: { trail } },
+      ...{ mcq, clock },
       ask: (height) => {
         asked.push({ height, atMs: clock.monotonic() });
         const answers = Object.entries(answersOf(mcq.get(height)!.block));
@@ -53,15 +52,15 @@ const another = (held: FinalizedBlock): FinalizedBlock => ({ ...held, id: id('an
 
 it('leaves a block alone whose collections are only late, however old it is', async () => {
   const { asked, clock, notFound } = watching(() => ({}));
-  notFound.set(id('of 1'), 2);
-  notFound.set(id('of 2'), 9);
+  notFound(1, 2);
+  notFound(2, 9);
   await clock.advance(600_000);
   expect(asked).toEqual([]);
 });
 
 it('asks about the lowest block whose collection no node has: not at once, and ever more slowly', async () => {
   const { asked, clock, notFound, offChain } = watching((held) => ({ 'a:9000': held, 'b:9000': held }));
-  notFound.set(id('of 1'), 3);
+  notFound(1, 3);
   await clock.advance(4_000);
   expect(asked).toEqual([]);
   await clock.advance(60_000);
@@ -86,7 +85,7 @@ it.each<[string, Readonly<Record<string, (held: FinalizedBlock) => FinalizedBloc
   const { clock, notFound, offChain } = watching((held) =>
     Object.fromEntries(Object.entries(nodes).map(([name, answer]) => [name, answer(held)])),
   );
-  notFound.set(id('of 1'), 3);
+  notFound(1, 3);
   await clock.advance(6_500);
   expect(offChain).toEqual(isRefuted ? [1] : []);
 });

@@ -3,8 +3,9 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { afterAll, expect, it } from 'vitest';
+import type { Database } from '../../../src/storage/index.js';
 import type { DescriptorWait } from '../../../src/storage/leveldb/directory/openLevel.js';
-import { LevelDatabase } from '../../../src/storage/leveldb/directory/LevelDatabase.js';
+import { levelDatabase } from '../../../src/storage/leveldb/directory/levelDatabase.js';
 import { useStores } from '../../support/storeDirectory.js';
 
 /** A database in a process that can open no file: what it does then, and when it can again. */
@@ -26,7 +27,7 @@ const keyOf = (index: number): Buffer => inOrder((index * 7919) % 10_007);
 const noise = randomBytes(1024 * KIB);
 const valueOf = (index: number): Buffer => noise.subarray((index * 61) % (900 * KIB)).subarray(0, 16 * KIB);
 
-async function put(database: LevelDatabase, index: number, key = keyOf): Promise<void> {
+async function put(database: Database, index: number, key = keyOf): Promise<void> {
   using batch = database.batch();
   batch.put(key(index), valueOf(index));
   await batch.write();
@@ -77,7 +78,7 @@ it('loses no write, even after a merge that failed, and reads on from where it w
       for (const other of others) meanwhile.push(other);
     },
   };
-  const database = await LevelDatabase.open(await freshPath(), { create: true, descriptors, tuning });
+  const database = await levelDatabase(await freshPath(), { create: true, descriptors, tuning });
   let written = 0;
   for (; written < FIRST; written += 1) await put(database, written);
   const pages = database.pages({});
@@ -109,7 +110,7 @@ it('loses no write, even after a merge that failed, and reads on from where it w
 });
 
 it('writes on without being told how to wait, once there are some again', async () => {
-  const database = await LevelDatabase.open(await freshPath(), { create: true, tuning });
+  const database = await levelDatabase(await freshPath(), { create: true, tuning });
   for (let index = 0; index < FIRST; index += 1) await put(database, index);
   await whileNone(async (again) => {
     await database.compact({ gte: inOrder(0), lt: inOrder(999_999) });
@@ -123,10 +124,10 @@ it('writes on without being told how to wait, once there are some again', async 
 
 it('tells a reader so after two seconds', async () => {
   const path = await freshPath();
-  const database = await LevelDatabase.open(path, { create: true, tuning });
+  const database = await levelDatabase(path, { create: true, tuning });
   for (let index = 0; index < FIRST; index += 1) await put(database, index, inOrder);
   await database.close();
-  const reader = await LevelDatabase.open(path, { create: false, tuning });
+  const reader = await levelDatabase(path, { create: false, tuning });
   await whileNone(async () => {
     const all = async (): Promise<void> => {
       for (let index = 0; index < FIRST; index += 1) await reader.get(inOrder(index));

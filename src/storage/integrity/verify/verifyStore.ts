@@ -1,6 +1,6 @@
 import type { Logger } from '../../../observability/index.js';
 import { messageOf } from '../../../runtime/index.js';
-import { withDatabase } from '../../leveldb/directory/LevelDatabase.js';
+import { withDatabase } from '../../leveldb/directory/levelDatabase.js';
 import { droppedAtOpen, prepareDirectory } from '../../leveldb/directory/storeDirectory.js';
 import { headAt, storedValues } from '../../leveldb/reading/checkHeights.js';
 import { readingOn } from '../../leveldb/reading/readingOn.js';

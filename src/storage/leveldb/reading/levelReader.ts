@@ -8,7 +8,7 @@ import { contains } from '../../records/heightRanges.js';
 import type { PointersOf, RecordSource } from '../../records/reading/RecordReader.js';
 import { Replica } from '../../records/reading/Replica.js';
 import { idKey, idRange } from '../../records/schema.js';
-import { LevelDatabase } from '../directory/LevelDatabase.js';
+import { levelDatabase } from '../directory/levelDatabase.js';
 
 /** The thread that opened the database first caches its blocks. */
 const NO_CACHE_BYTES = 0;
@@ -29,7 +29,7 @@ export function levelSource(database: Database): RecordSource {
  */
 export async function openLevelReplica(path: string, gate?: EndGate): Promise<Replica> {
   const tuning = { cacheSize: NO_CACHE_BYTES };
-  return levelReplica(await LevelDatabase.open(path, { create: false, isShared: true, gate, tuning }));
+  return levelReplica(await levelDatabase(path, { create: false, isShared: true, gate, tuning }));
 }
 
 /** Like `openLevelReplica`, over a database that is open already, which is closed with it. For the simulation. */

@@ -8,7 +8,7 @@ import { readSoundEntry } from '../../records/blocks/assembleBlock.js';
 import { healingIn, rewoundBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';
 import { openAt, settled, withoutOpen, withOpen } from '../../records/book/changeBook.js';
-import type { BookWriter } from '../writing/BookWriter.js';
+import type { BookWriter } from '../writing/bookWriter.js';
 import {
   coverageOf,
   loadBook,

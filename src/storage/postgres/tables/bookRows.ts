@@ -121,10 +121,11 @@ export async function writeRow(session: Session, text: string, ...values: unknow
   await session.query({ text, values, writes: 1 });
 }
 
-/** Adds new sporks, and the root's parent to a recorded one that lacks it. */
+/** Adds new sporks, and to a recorded one its id and its root's parent where it lacks them. */
 export async function writeSporks(session: Session, sporks: readonly SporkRecord[]): Promise<void> {
   const text = `INSERT INTO flow_store.spork VALUES ($1, $2, $3) ON CONFLICT (root_height) DO UPDATE
-    SET root_parent_id = coalesce(spork.root_parent_id, excluded.root_parent_id)`;
+    SET spork_id = coalesce(nullif(spork.spork_id, ''), excluded.spork_id),
+      root_parent_id = coalesce(spork.root_parent_id, excluded.root_parent_id)`;
   for (const { rootHeight, sporkId, rootParentId = null } of sporks)
     await writeRow(session, text, rootHeight, sporkId, rootParentId);
 }

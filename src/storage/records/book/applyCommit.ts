@@ -29,7 +29,7 @@ export function applyCommit<State extends StoreState>(state: State, batch: Commi
   }
   const headAt = (height: number): BlockHead | undefined =>
     height === latest ? state.latestBlock : known.get(height);
-  const meta = batch.spork === undefined ? state.meta : withSpork(state, batch.spork);
+  const meta = (batch.sporks ?? []).reduce((known, spork) => withSpork(known, spork, latest), state.meta);
   for (const { block } of batch.blocks) {
     checkLink(headAt(block.height - 1), block, meta);
     checkLink(block, headAt(block.height + 1), meta);
@@ -69,7 +69,7 @@ export function links(lower: BlockHead, upper: BlockHead, meta: Pick<StoreMeta, 
  * Adds a spork in ascending order. A recorded spork changes only to add its id and its root's parent. A later
  * spork may have been recorded first: its root may be above the gap that this one's root is in.
  */
-function withSpork({ meta, latestIndexedHeight }: StoreState, spork: SporkRecord): StoreMeta {
+function withSpork(meta: StoreMeta, spork: SporkRecord, latestIndexedHeight: number): StoreMeta {
   const known = meta.sporks.find(({ rootHeight }) => rootHeight === spork.rootHeight);
   if (known !== undefined && (known.sporkId === '' || known.sporkId === spork.sporkId)) {
     const both = { ...spork, ...known, sporkId: spork.sporkId };
