@@ -46,26 +46,53 @@ export async function unpackSnapshot(
   const given = childOf(signal);
   const silent = (): void => given.abort(interrupted(url, `it sent nothing for ${SILENCE_MS / 1_000} s`));
   let timer = clock.setTimer(SILENCE_MS, silent);
+  const names = new Set<string>();
+  const files = new Unpack({
+    cwd: directory,
+    strict: true,
+    filter: (path, entry) => 'type' in entry && entry.type === 'File' && DATABASE_FILE.test(basename(path)),
+    onReadEntry: (entry) => {
+      const name = basename(entry.path);
+      if (names.has(name)) files.abort(new Error(`it holds ${name} twice`));
+      names.add(name);
+      entry.path = name;
+      entry.mode = FILE_MODE;
+    },
+  });
+  // It may fail between two chunks, more than once, and then emits no other event.
+  files.on('error', () => undefined);
+  const closed = once(files, 'close');
+  closed.catch(() => undefined);
   try {
     const response = await requested(url, given.signal);
     const length = Number(response.headers.get('content-length') ?? NaN);
     const ofBytes = Number.isSafeInteger(length) ? length : undefined;
+    const body: AsyncIterable<Uint8Array> | Iterable<Uint8Array> = response.body ?? [];
     let bytes = 0;
-    await unpack(url, directory, response.body ?? [], (chunk) => {
+    for await (const chunk of body) {
       timer.cancel();
       timer = clock.setTimer(SILENCE_MS, silent);
       bytes += chunk.length;
       onProgress?.({ phase: 'download', bytes, ofBytes });
-    });
-    for (const name of await readdir(directory)) await syncFile(join(directory, name));
-    await syncDirectory(directory);
+      await Promise.race([closed, files.write(Buffer.from(chunk)) || once(files, 'drain')]);
+    }
+    files.end();
+    await closed;
+    if (!names.has('CURRENT')) throw new Error('it holds no store');
   } catch (error) {
     if (given.signal.aborted) throw given.signal.reason;
-    throw error;
+    // `fetch` throws this while the body arrives.
+    if (error instanceof TypeError) throw interrupted(url, messageOf(causesOf(error).at(-1)), error);
+    const isOfDisk = error instanceof Error && 'syscall' in error && 'path' in error;
+    if (isOfDisk || error instanceof OperatorError) throw error;
+    const what = `The snapshot ${maskedEndpoint(url)} cannot be unpacked, and nothing of it was taken: ${messageOf(error)}. Take another one.`;
+    throw new StorageError('corrupt', what, { cause: error });
   } finally {
     timer.cancel();
     given.abort();
   }
+  for (const name of await readdir(directory)) await syncFile(join(directory, name));
+  await syncDirectory(directory);
 }
 
 async function requested(url: string, signal: AbortSignal): Promise<Response> {
@@ -88,49 +115,6 @@ async function requested(url: string, signal: AbortSignal): Promise<Response> {
   return response;
 }
 
-async function unpack(
-  url: string,
-  directory: string,
-  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  onChunk: (chunk: Uint8Array) => void,
-): Promise<void> {
-  const names = new Set<string>();
-  let failure: Error | undefined;
-  const files = new Unpack({
-    cwd: directory,
-    strict: true,
-    filter: (path, entry) => 'type' in entry && entry.type === 'File' && DATABASE_FILE.test(basename(path)),
-    onReadEntry: (entry) => {
-      const name = basename(entry.path);
-      if (names.has(name)) failure ??= broken(url, `it holds ${name} twice`);
-      names.add(name);
-      entry.path = name;
-      entry.mode = FILE_MODE;
-    },
-  });
-  files.on('error', (error: unknown) => (failure ??= failureOf(url, error)));
-  // After a failure `drain` and `close` may never be emitted.
-  const hasFailed = (): boolean => failure !== undefined;
-  try {
-    for await (const chunk of body) {
-      onChunk(chunk);
-      const isTaken = files.write(Buffer.from(chunk));
-      if (hasFailed()) break;
-      if (!isTaken) await once(files, 'drain');
-    }
-    if (!hasFailed()) files.end();
-    if (!hasFailed()) await once(files, 'close');
-  } catch (error) {
-    // `fetch` throws this while the body arrives; everything else comes from the archive or the disk.
-    failure ??=
-      error instanceof TypeError
-        ? interrupted(url, messageOf(causesOf(error).at(-1)), error)
-        : failureOf(url, error);
-  }
-  if (failure === undefined && !names.has('CURRENT')) failure = broken(url, 'it holds no store');
-  if (failure !== undefined) throw failure;
-}
-
 function unusable(url: string, why: string, cause?: unknown): OperatorError {
   const what = `Cannot get a snapshot from ${maskedEndpoint(url)}: ${why}. Check the address.`;
   return new OperatorError('usage', what, { cause });
@@ -140,15 +124,4 @@ function unusable(url: string, why: string, cause?: unknown): OperatorError {
 function interrupted(url: string, why: string, cause?: unknown): StorageError {
   const what = `Cannot get a snapshot from ${maskedEndpoint(url)} now: ${why}. Start again once its server can be reached.`;
   return new StorageError('unavailable', what, { cause });
-}
-
-/** Errors of the disk are passed on unchanged. */
-function failureOf(url: string, error: unknown): Error {
-  const isOfDisk = error instanceof Error && 'syscall' in error && 'path' in error;
-  return isOfDisk ? error : broken(url, messageOf(error), error);
-}
-
-function broken(url: string, why: string, cause?: unknown): StorageError {
-  const what = `The snapshot ${maskedEndpoint(url)} cannot be unpacked, and nothing of it was taken: ${why}. Take another one.`;
-  return new StorageError('corrupt', what, { cause });
 }

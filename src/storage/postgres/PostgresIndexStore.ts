@@ -28,7 +28,7 @@ import { prepareDatabase } from './tables/prepareDatabase.js';
 import { deleteBlocks, readBook, readHeads, withUnproven } from './tables/bookRows.js';
 import { writeBook, writeRow, writeSporks } from './tables/bookRows.js';
 import type { RangeFacts, ReadBook } from './tables/bookRows.js';
-import { Scripts } from './tables/Scripts.js';
+import { scriptsSeen } from './tables/scriptsSeen.js';
 import { checkStored, repairScripts } from './verify/verifyPostgres.js';
 import { blockLine, type BlockLine, type LineParts } from './writing/blockLine.js';
 import { addProofs, forgetAbove, lockedBook, moveOf } from './writing/changeRows.js';
@@ -106,7 +106,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   readonly #database: PostgresDatabase;
   readonly #changes = new Listeners();
   readonly #options: PostgresIndexStoreOptions;
-  readonly #parts: Pick<LineParts, 'database' | 'scripts'>;
+  readonly #parts: Pick<LineParts, 'database' | 'scriptAt'>;
   readonly #holds: ReturnType<typeof proofChecker>;
   /** What this process knows, and has written, of the store. */
   #book: StoreBook | undefined;
@@ -131,7 +131,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     super(postgresSource(database.patient), dependencies);
     this.#database = database;
     this.#options = options;
-    this.#parts = { database, scripts: new Scripts() };
+    this.#parts = { database, scriptAt: scriptsSeen() };
     this.#holds = proofChecker(options.chainId);
     this.#mark = { epoch: 0, live: '', rest: '', unproven: null, proven: null };
     this.#book = loaded.book;

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
-import { Scripts } from '../../../src/storage/postgres/tables/Scripts.js';
+import { scriptsSeen, type ScriptAt } from '../../../src/storage/postgres/tables/scriptsSeen.js';
 
 it('remembers at most 20,000 scripts or 16 MiB of them, by their bytes alone', () => {
-  const at = (scripts: Scripts, bytes: Buffer) =>
-    scripts.at(Buffer.concat([Buffer.of(9), bytes]), 1, bytes.length);
-  const small = new Scripts();
+  const at = (scriptAt: ScriptAt, bytes: Buffer) =>
+    scriptAt(Buffer.concat([Buffer.of(9), bytes]), 1, bytes.length);
+  const small = scriptsSeen();
   const numbered = (index: number): Buffer => Buffer.from(`script ${index}`);
   const [first] = Array.from({ length: 20_000 }, (_, index) => at(small, numbered(index)));
   expect(at(small, numbered(0)) === first).toBe(true);
@@ -12,7 +12,7 @@ it('remembers at most 20,000 scripts or 16 MiB of them, by their bytes alone', (
   expect(at(small, numbered(0)) === first, 'forgotten').toBe(false);
   expect(at(small, numbered(0)).hash).toEqual(first?.hash);
 
-  const large = new Scripts();
+  const large = scriptsSeen();
   const filled = (byte: number): Buffer => Buffer.alloc(1024 * 1024, byte);
   const [one] = Array.from({ length: 17 }, (_, byte) => at(large, filled(byte)));
   expect(at(large, filled(0)) === one).toBe(false);

@@ -40,9 +40,10 @@ export const DATA_TABLES = {
 /** The tables whose rows describe the stored bytes. */
 export const ROW_TABLES = ['block', 'collection', 'transaction', 'account_transaction'] as const;
 
-/** The names of the columns of a table, in order. */
-export function columnsOf(table: keyof typeof DATA_TABLES): string[] {
-  return DATA_TABLES[table].columns.split(/,\s+/).map((column) => column.replace(/ .*/, ''));
+/** The columns of a table, in order. */
+export function columnsOf(table: keyof typeof DATA_TABLES) {
+  const columns = DATA_TABLES[table].columns.split(/,\s+/).map((column) => column.split(' '));
+  return columns.map(([name = '', type]) => ({ name, type }));
 }
 
 /** Indexes besides the primary keys. `completeTables` recreates those that were dropped, or not restored with their tables. */
@@ -161,7 +162,7 @@ export const VIEWS: ReadonlyMap<string, string> = new Map([
   ['spork', 'SELECT root_height, spork_id, root_parent_id FROM flow_store.spork'],
   ['script', 'SELECT hash, body FROM flow_store.script'],
   ...ROW_TABLES.map((table) => {
-    const columns = columnsOf(table).flatMap((name) => SEEN[name] ?? name);
+    const columns = columnsOf(table).flatMap(({ name }) => SEEN[name] ?? name);
     const text = `SELECT ${columns.join(', ')} FROM flow_store.${table} data WHERE ${isCovered('data.height')}`;
     return [table, text] as const;
   }),

@@ -18,11 +18,11 @@ import { DamageList, type DamageKind, type VerifyReport } from '../../verify/Dam
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
 import type { Rows, Session, WriteSession } from '../connection/Session.js';
-import { BlockRows, microsecondsOf } from '../tables/BlockRows.js';
+import { blockRows, microsecondsOf } from '../tables/blockRows.js';
 import { deleteBlocks, readBook, readHeads, readStored, readStrays, writeBook } from '../tables/bookRows.js';
 import { prepareDatabase, readEvidence } from '../tables/prepareDatabase.js';
 import { columnsOf, ROW_TABLES } from '../tables/schema.js';
-import { Scripts } from '../tables/Scripts.js';
+import { scriptsSeen } from '../tables/scriptsSeen.js';
 import { deleteAbove } from '../writing/changeRows.js';
 import { takeFence } from '../writing/takeFence.js';
 
@@ -252,7 +252,7 @@ const COMPARED: Readonly<Record<string, readonly string[]>> = {
 type RowText = Readonly<{ height: number; row: string }>;
 /** The rows of some heights, as texts: the table, and its columns in order. */
 const ROWS = ROW_TABLES.map((table) => {
-  const columns = columnsOf(table).flatMap((name) => COMPARED[name] ?? name);
+  const columns = columnsOf(table).flatMap(({ name }) => COMPARED[name] ?? name);
   return `SELECT height, '${table} ' || concat_ws('|', ${columns.join()}) AS row
     FROM flow_store.${table} WHERE height BETWEEN $1 AND $2`;
 }).join(' UNION ALL ');
@@ -299,7 +299,7 @@ function* expectedRows({ block, collections }: BlockEntry): Generator<string> {
 
 /** Rebuilds every row of sound blocks from their bytes. Expected errors: those of the session; `StorageError` (`corrupt`). */
 async function rebuildRows(session: WriteSession, range: HeightRange): Promise<void> {
-  const rows = new BlockRows(new Scripts());
+  const rows = blockRows(scriptsSeen());
   for await (const { height, body, record } of readStored(session, range)) {
     if (record === undefined) continue;
     rows.add(assembleEntry(height, record, body));

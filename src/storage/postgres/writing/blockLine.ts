@@ -2,9 +2,9 @@ import { ok as assert } from 'node:assert/strict';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, WriteSession } from '../connection/Session.js';
-import { BlockRows } from '../tables/BlockRows.js';
+import { blockRows } from '../tables/blockRows.js';
 import { partitionMaker } from '../tables/prepareDatabase.js';
-import type { Script, Scripts } from '../tables/Scripts.js';
+import type { Script, ScriptAt } from '../tables/scriptsSeen.js';
 import type { Fence } from './takeFence.js';
 import { noteProofs } from './changeRows.js';
 
@@ -12,19 +12,19 @@ import { noteProofs } from './changeRows.js';
 export interface LineParts {
   readonly database: PostgresDatabase;
   readonly fence: Fence;
-  readonly scripts: Scripts;
+  readonly scriptAt: ScriptAt;
 }
 
 export type BlockLine = ReturnType<typeof blockLine>;
 
 /** Writes the blocks of one run of heights. */
-export function blockLine({ database, fence, scripts }: LineParts) {
+export function blockLine({ database, fence, scriptAt }: LineParts) {
   // Each line records only which scripts it has stored itself, and which partitions exist. What other lines stored may be gone
   // where an older copy, or a new store, took the database's place; if commits of this line are gone, its fence fails.
   const stored = new WeakSet<Script>();
   const makePartitions = partitionMaker(database);
   /** Of the next commit, prepared in advance, and of the one under way. */
-  let [staged, current] = [new BlockRows(scripts, stored), new BlockRows(scripts, stored)];
+  let [staged, current] = [blockRows(scriptAt, stored), blockRows(scriptAt, stored)];
   let hasProofs = false;
   let writing: Promise<unknown> | undefined;
   /** The failed write: nothing is written after it. */

@@ -5,7 +5,7 @@ import { rangesAt } from '../../records/heightRanges.js';
 import { StorageError } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session, WriteSession, Step } from '../connection/Session.js';
-import { microsecondsOf } from '../tables/BlockRows.js';
+import { microsecondsOf } from '../tables/blockRows.js';
 import { deleteBlocks, lockStore, readBook, readHeads, writeBook } from '../tables/bookRows.js';
 import type { ReadBook } from '../tables/bookRows.js';
 import { isCovered, POSTGRES_SCHEMA_VERSION } from '../tables/schema.js';

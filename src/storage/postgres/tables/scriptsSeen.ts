@@ -11,28 +11,29 @@ export interface Script {
   readonly body: Buffer;
 }
 
+/** The script at `start` of some bytes. */
+export type ScriptAt = (bytes: Buffer, start: number, length: number) => Script;
+
 /**
  * Scripts by their bytes: most transactions have a script that was seen before, which is not hashed again. When there are too
  * many, all are forgotten: scripts that are seen again are hashed and sent again.
  */
-export class Scripts {
+export function scriptsSeen(): ScriptAt {
   /** By checksum; of scripts with the same one, the last. */
-  readonly #known = new Map<number, Script>();
-  #bytes = 0;
-
-  /** The script at `start` of some bytes. */
-  at(bytes: Buffer, start: number, length: number): Script {
+  const seen = new Map<number, Script>();
+  let seenBytes = 0;
+  return (bytes, start, length) => {
     const view = bytes.subarray(start, start + length);
     const checksum = crc32(view);
-    const known = this.#known.get(checksum);
+    const known = seen.get(checksum);
     if (known?.body.equals(view) === true) return known;
-    if (this.#known.size >= MAX_SCRIPTS || this.#bytes >= MAX_BYTES) {
-      this.#known.clear();
-      this.#bytes = 0;
+    if (seen.size >= MAX_SCRIPTS || seenBytes >= MAX_BYTES) {
+      seen.clear();
+      seenBytes = 0;
     }
     const script = { hash: createHash('sha256').update(view).digest(), body: Buffer.from(view) };
-    this.#known.set(checksum, script);
-    this.#bytes += length;
+    seen.set(checksum, script);
+    seenBytes += length;
     return script;
-  }
+  };
 }
