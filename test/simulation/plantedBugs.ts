@@ -275,9 +275,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'proof/committee.test.ts: names who certifies each block around the end of an epoch',
     ],
   },
-  'finality/proven/ProofBackfill.ts': {
+  'finality/proven/proofBackfill.ts': {
     'proofs: the proof of one height is added at another': [
-      "            return { kind: 'proven', block{+: { ...block, height: height + 1 }+} };",
+      "return { kind: 'proven', block{+: { ...block, height: height + 1 }+} };",
       'finality/proofBackfill.test.ts: proves the newest first, few at once, until none is left',
     ],
   },
@@ -287,9 +287,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'collections/watchForOffChainBlocks.test.ts: where %s',
     ],
   },
-  'collections/executionData/StreamFault.ts': {
+  'collections/executionData/streamEnd.ts': {
     'execution data that does not match the guarantees is held against its node at once': [
-      "    return { ...end, fault: [-undefined, contradicts-]{+'lied'+} };",
+      "    return end && { ...end, fault: [-undefined, contradicts-]{+'lied'+} };",
       'collections/ExecutionDataIndexer.test.ts: a lie, %s: refused, counted, held against the node, asked elsewhere',
     ],
   },
@@ -322,7 +322,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
-      '    if (height [-!== this.state.next-]{+< 0+}) {',
+      '    if (height [-!== this.state.next-]{+< 0+})\n      return givenUp',
       'collections/ExecutionDataIndexer.test.ts: the stream of a peer that gives %s is refused, counted, named, and asked again later',
     ],
     'execution data is read on above the window':

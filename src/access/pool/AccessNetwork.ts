@@ -105,9 +105,9 @@ export class AccessNetwork extends NodePool {
     const isKnown = (): boolean => (wanted === 'root' ? this.liveRoot() : this.sporkAt(wanted)) !== undefined;
     const isDecided = (): boolean => isKnown() || this.#open().length === 0;
     const isHopeless = (): boolean =>
-      wanted !== 'root' && this.#open().every(({ identity }) => identity?.rootTrouble !== undefined);
+      wanted !== 'root' && this.#open().every(({ identity }) => identity?.openRoot?.isFailing);
     const isAway = ({ outage, identity }: PoolMember): boolean =>
-      outage || ['deadline', 'unavailable'].some((kind) => identity?.rootTrouble?.kind === kind);
+      outage || ['deadline', 'unavailable'].some((kind) => identity?.openRoot?.why.kind === kind);
     this.#wanted = wanted;
     try {
       await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
@@ -157,7 +157,7 @@ export class AccessNetwork extends NodePool {
 
   /** Nodes that may still name the root of their spork. */
   #open(): readonly PoolMember[] {
-    return this.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
+    return this.named().filter((member) => isUsable(member) && member.identity?.openRoot !== undefined);
   }
 
   #areAllTried(): boolean {
@@ -212,14 +212,13 @@ export class AccessNetwork extends NodePool {
         clock: this.dependencies.clock,
       });
       member.identity = identity;
-      member.refusedBelow = member.failures = 0;
-      member.opens = identity.isRootOpen || identity.isVague ? member.opens + 1 : 0;
+      member.refusedBelow = 0;
+      member.opens = identity.openRoot || identity.isVague ? member.opens + 1 : 0;
       isNews = member.outage || !isUsable(member);
       this.#reached(member, identity);
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof UpstreamError)) throw error;
-      member.failures += 1;
       this.#missed(member, error);
     }
     member.tried = true;
@@ -236,27 +235,26 @@ export class AccessNetwork extends NodePool {
     const isMirrored = member.roles.access && member.roles.peer;
     const isWitness = isMirrored || this.verifier.isWitness(member);
     const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
-    const isTroubled = member.identity?.rootTrouble !== undefined;
+    const isFailing = member.identity?.openRoot?.isFailing;
     const isWanted = this.#wanted === 'root';
-    if (opens === 0 || !(isTroubled || isWanted || opens <= ROOT_ASKED_AGAIN)) return usualMs;
+    if (opens === 0 || !(isFailing || isWanted || opens <= ROOT_ASKED_AGAIN)) return usualMs;
     return backoffMs(isWanted ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
   }
 
   /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
-  #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
+  #reached(member: PoolMember, { head, lowestHeight, openRoot }: NodeIdentity): void {
     const { logger } = this.dependencies;
     const nowMs = this.dependencies.clock.monotonic();
     const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
     const { count, sinceMs } = before ?? { count: 0, sinceMs: nowMs };
     member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
-    const rootTrouble =
-      identity.rootTrouble ?? (this.#wanted === undefined ? undefined : identity.rootRefusal);
     member.outage = false;
     if (head !== undefined) noteHead(member, head, nowMs);
-    if (rootTrouble === undefined) member.troubles.clear();
-    else member.troubles.failed(rootTrouble, true);
-    if (member.trouble === undefined) return;
-    member.trouble = undefined;
+    const isTold = openRoot?.isFailing || this.#wanted !== undefined;
+    if (openRoot !== undefined && isTold) member.troubles.failed(openRoot.why, true);
+    else member.troubles.clear();
+    if (member.failures === 0) return;
+    member.failures = 0;
     member.node.healthRecord.succeeded();
     logger.info({ endpoint: member.node.name }, `${nameOf(member)} answers again`);
   }
@@ -266,9 +264,8 @@ export class AccessNetwork extends NodePool {
     member.outage = true;
     member.troubles.failed(error, true);
     healthRecord.report('failing', error.message);
-    const isAnnounced = member.trouble !== undefined;
-    member.trouble = error.message;
-    if (isAnnounced) return;
+    member.failures += 1;
+    if (member.failures > 1) return;
     const { kind, message: reason } = error;
     const isSilent = kind === 'unavailable' || kind === 'deadline';
     const otherwise = kind === 'unauthenticated' ? 'refuses us' : 'does not identify itself';
