@@ -18,6 +18,8 @@ const AGAIN_MS = 15_000;
 const SKIPPED_AFTER_FAILURE_MS = 60_000;
 /** How long to skip heights that no node can prove. */
 const SKIPPED_FOR_MS = 600_000;
+const UNTRIED =
+  'at the head of the chain, nodes are asked for the missing proofs of stored blocks every 10 minutes';
 /** The most heights that are skipped because those just above cannot be proven. */
 const MAX_SKIPPED_HEIGHTS = 1_000_000;
 
@@ -68,7 +70,7 @@ export class ProofBackfill {
 
   /** Why some blocks stay unproven; `undefined` while none does. */
   reason(): string | undefined {
-    return this.#reason;
+    return this.#deps.store.unproven().length === 0 ? undefined : (this.#reason ?? UNTRIED);
   }
 
   /**
