@@ -1,5 +1,4 @@
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import { joined } from '../../storage/index.js';
 import type {
   IndexReader,
   IndexStore,
@@ -10,7 +9,7 @@ import type {
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import { headTerm, parseBlockKey, type HeightTerm } from './queryParameters.js';
-import { coverageOf, isProven, rangeWith, type IndexedRange } from './indexedRange.js';
+import { firstLinked, isProven, rangeWith, type IndexedRange } from './indexedRange.js';
 
 /** What the API reads of a store. */
 export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;
@@ -135,11 +134,8 @@ export class IndexView {
 
 /** The index described as a node, for REST and gRPC. Expected errors: ApiError (404) before the first height is known. */
 export function nodeVersion(version: string, meta: StoreMeta | undefined, range: IndexedRange) {
-  const { firstIndexed, healing = [], latestIndexed } = range;
+  const { firstIndexed, latestIndexed } = range;
   if (firstIndexed === null || latestIndexed === null) throw nothingIndexed(range);
-  // One that heals does not make the heights below those of another range: mirrors go on there.
-  const coverage = joined([...coverageOf(range), ...healing]);
-  const firstHeight = rangeWith(firstIndexed, { ...range, coverage })?.from ?? firstIndexed;
   // A spork is recorded with its first durable block, which may be above a gap.
   const reached = Math.max(firstIndexed, latestIndexed);
   const spork = meta?.sporks.findLast(({ rootHeight }) => rootHeight <= reached);
@@ -148,7 +144,8 @@ export function nodeVersion(version: string, meta: StoreMeta | undefined, range:
     /** Hex; empty when no node reported one. */
     sporkId: spork?.sporkId ?? '',
     sporkRootHeight: spork?.rootHeight ?? 0,
-    firstHeight,
+    /** Mirrors go on below a height that heals. */
+    firstHeight: firstLinked(firstIndexed, range),
     /** `undefined` while no height can be read. */
     readable: latestIndexed < firstIndexed ? undefined : { start: firstIndexed, end: latestIndexed },
   };
