@@ -340,7 +340,7 @@ export interface components {
       /** @description Always 0. */
       protocol_state_version: string;
       spork_root_block_height: string;
-      /** @description The first indexed height. */
+      /** @description The first indexed height; one that heals counts. */
       node_root_block_height: string;
       /** @description The heights that can be read; absent while there are none. */
       compatible_range?: { start_height: string; end_height: string };

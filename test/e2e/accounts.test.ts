@@ -1,9 +1,11 @@
+import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { ChainGenerator, type ChainOptions } from '../../src/devnet/index.js';
 import type { AccountTransaction } from '../../src/storage/index.js';
 import { blocksOf, devnetForTest, entryOf, matching, probeOn, refusalOf } from '../support/daemons.js';
-import { roleNamesIn, runCommand, runDaemonHere, scratchDirectory } from '../support/daemons.js';
+import { refused, roleNamesIn, runCommand, runDaemonHere, scratchDirectory } from '../support/daemons.js';
 import { startArguments, startDaemonHere, storeFlags, transactionsByAccount } from '../support/daemons.js';
+import { flip, keyOf, withRawDatabase } from '../support/rawStore.js';
 
 const ROOT = 300;
 const MIDDLE = 370;
@@ -71,4 +73,9 @@ it('the account index of a daemon answers as a look at the whole chain does, tho
   expect(await runCommand(command)).toEqual(asked);
   const paid = expected.map(documentOf).filter(({ roles }) => roles.includes('payer'));
   expect(JSON.parse(asked.stdout)).toMatchObject({ complete: true, transactions: paid.slice(0, 2) });
+
+  await withRawDatabase(join(dataDir, 'index'), (database) => flip(database, keyOf(0x10, MIDDLE)));
+  expect(await runCommand(['repair', '--yes', ...store])).toMatchObject({ code: 0 });
+  const all = await runCommand(['get', 'account', address, '--limit', '50', ...store]);
+  expect(all).toMatchObject(refused(69, `a height above ${ROOT} was damaged and is fetched again`));
 });

@@ -6,6 +6,7 @@ import type { DevnetHandle } from '../../src/devnet/index.js';
 import { blocksOf, devnetForTest, EventReader, indexedHere, probeOn, refused } from '../support/daemons.js';
 import { runCommand, scratchDirectory, startArguments, startDaemonHere } from '../support/daemons.js';
 import { stopAndProve, storeFlags, type DaemonHere } from '../support/daemons.js';
+import { flip, keyOf, withRawDatabase } from '../support/rawStore.js';
 
 const HEAD = 70;
 const chain = { seed: 31, startHead: HEAD, paused: true, hashedIds: true } as const;
@@ -127,7 +128,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     await alone.program.stop();
   });
 
-  it('prove themselves final from the anchor on, after a restart without a snapshot', async () => {
+  it('prove themselves final from the anchor on, after a restart without a snapshot, also while a height heals', async () => {
     const node = await devnetForTest(certified);
     const dataDir = scratchDirectory();
     const start = () => startDaemonHere(startArguments(node, dataDir, ...flags));
@@ -138,15 +139,23 @@ describe('a daemon whose readers see only what is proven final', () => {
     const first = await start();
     expect(await snapshots(first)).toBe(1);
     expect(await first.program.stop()).toBe(0);
+    await withRawDatabase(join(dataDir, 'index'), (database) => flip(database, keyOf(0x10, 20)));
+    const [fromHeight, toHeight] = [20, 20];
+    node.node.setFaults([{ method: '*', fault: 'error', code: 'UNAVAILABLE', fromHeight, toHeight }]);
     const daemon = await start();
     expect(await snapshots(daemon)).toBe(0);
-
+    await daemon.api('/v1/blocks?height=20');
+    await daemon.statusUntil((status) => status.firstIndexed === 21);
+    node.node.head.set(TOP + 1);
+    await proven(daemon, TOP - 1);
     const { anchor } = (await daemon.status()).proof;
     expect(anchor).toMatchObject({ kind: 'first_use', height: 0, id: node.chain.block(0).id });
+    node.node.setFaults([]);
+    await daemon.statusUntil((status) => status.firstIndexed === 0);
     const served = await daemon.api('/proof/block/40');
     expect(served.body).toMatchObject({ way: [{ headers: [expect.any(String)] }] });
     // Certificates prove only what has two blocks above.
-    expect((await daemon.api(`/proof/block/${TOP - 2}`)).body).not.toHaveProperty('way');
+    expect((await daemon.api(`/proof/block/${TOP - 1}`)).body).not.toHaveProperty('way');
     expect((await daemon.api('/proof/block/0')).body).not.toHaveProperty('way');
     expect(await daemon.program.stop()).toBe(0);
     const { code, stdout } = await runCommand(['prove', '40', ...storeFlags(dataDir)]);

@@ -2,8 +2,8 @@ import { accountRoles, parseAddress, type AccountRole } from '../../flow/index.j
 import { quoted } from '../../runtime/index.js';
 import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
 import * as T from '../Schema.js';
-import { ApiError, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
-import { provenOnly, type IndexedRange } from '../view/indexedRange.js';
+import { ApiError, healing, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
+import { firstLinked, provenOnly, type IndexedRange } from '../view/indexedRange.js';
 
 /** Transactions per page: at most, and by default. */
 export const MAX_PAGE_ITEMS = 50;
@@ -92,7 +92,7 @@ export function parseAccountRequest({ address: given, role, limit, cursor }: Acc
 
 /**
  * `until`: only transactions of blocks that are proven final. Expected errors: ApiError (404 while nothing is indexed or
- * without the index), StorageError.
+ * without the index, 503 at the end of the list while a height heals), StorageError.
  */
 export async function accountPage(
   { accounts }: Pick<IndexReader, 'accounts'>,
@@ -105,15 +105,25 @@ export async function accountPage(
     throw new ApiError(404, 'index_off', message);
   }
   if (range.firstIndexed === null) throw nothingIndexed(range);
+  const first = firstLinked(range.firstIndexed, range);
+  const pageOf = async (wanted: PageRequest): Promise<AccountPage> => {
+    const page = await accounts.page(wanted);
+    // It ends above a height that heals, while nothing is added to the index below.
+    if (page.next === undefined && page.coverage.from > first)
+      throw healing(
+        `a height above ${first} was damaged and is fetched again: until then, nothing below it is listed; retry`,
+      );
+    return page;
+  };
   if (until === undefined) {
-    const page = await accounts.page(request);
-    return { ...page, isComplete: page.coverage.from <= range.firstIndexed };
+    const page = await pageOf(request);
+    return { ...page, isComplete: page.coverage.from <= first };
   }
   const { firstIndexed, latestIndexed } = provenOnly(range);
   const [from, to] = [firstIndexed ?? 0, latestIndexed ?? -1];
   const above = { height: to + 1, collectionIndex: 0, transactionIndex: 0 };
   const before = request.before !== undefined && request.before.height <= to ? request.before : above;
-  const { transactions, next, coverage } = await accounts.page({ ...request, before });
+  const { transactions, next, coverage } = await pageOf({ ...request, before });
   return {
     transactions: transactions.filter(({ place }) => place.height >= from),
     next: next !== undefined && next.height >= from ? next : undefined,

@@ -247,7 +247,7 @@ const nodeVersionInfoSchema = T.object(
     protocol_version: T.decimal.note('Always 0: the indexer takes no part in the protocol.'),
     protocol_state_version: T.decimal.note('Always 0.'),
     spork_root_block_height: T.decimal,
-    node_root_block_height: T.decimal.note('The first indexed height.'),
+    node_root_block_height: T.decimal.note('The first indexed height; one that heals counts.'),
   },
   {
     compatible_range: T.object({ start_height: T.decimal, end_height: T.decimal }).note(

@@ -141,7 +141,7 @@ export function isHealing(height: number, range: IndexedRange): boolean {
 }
 
 /** The refusal of stored data that is damaged, or of data that may be. */
-function healing(message: string): ApiError {
+export function healing(message: string): ApiError {
   return new ApiError(503, 'healing', message);
 }
 

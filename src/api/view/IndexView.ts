@@ -9,7 +9,7 @@ import type {
 } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import { headTerm, parseBlockKey, type HeightTerm } from './queryParameters.js';
-import { isProven, rangeWith, type IndexedRange } from './indexedRange.js';
+import { firstLinked, isProven, rangeWith, type IndexedRange } from './indexedRange.js';
 
 /** What the API reads of a store. */
 export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;
@@ -144,7 +144,8 @@ export function nodeVersion(version: string, meta: StoreMeta | undefined, range:
     /** Hex; empty when no node reported one. */
     sporkId: spork?.sporkId ?? '',
     sporkRootHeight: spork?.rootHeight ?? 0,
-    firstHeight: firstIndexed,
+    /** Mirrors go on below a height that heals. */
+    firstHeight: firstLinked(firstIndexed, range),
     /** `undefined` while no height can be read. */
     readable: latestIndexed < firstIndexed ? undefined : { start: firstIndexed, end: latestIndexed },
   };

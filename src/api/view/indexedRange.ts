@@ -1,4 +1,4 @@
-import type { HeightRange } from '../../storage/index.js';
+import { joined, type HeightRange } from '../../storage/index.js';
 
 /** The readable heights, and the heads beyond them. `null`: not known yet. */
 export interface IndexedRange {
@@ -28,6 +28,12 @@ export function coverageOf(range: IndexedRange): readonly HeightRange[] {
 /** The range that a height is in, if it can be read. */
 export function rangeWith(height: number, range: IndexedRange): HeightRange | undefined {
   return coverageOf(range).find(({ from, to }) => height >= from && height <= to);
+}
+
+/** The lowest height of those up to the live range without a gap, but for heights that heal. */
+export function firstLinked(firstIndexed: number, range: IndexedRange): number {
+  const coverage = joined([...coverageOf(range), ...(range.healing ?? [])]);
+  return rangeWith(firstIndexed, { ...range, coverage })?.from ?? firstIndexed;
 }
 
 /** Whether a height that cannot be read is indexed, and not proven final yet. */

@@ -242,7 +242,7 @@ function judgeEnd({ fail, logger }: Pick<LineParts, 'fail' | 'logger'>) {
   const outdated = new Promise<string>((resolve) => (startOver = resolve));
   const onFatal = (error: unknown): void => {
     if (error instanceof OffChainBlockError) {
-      startOver(`the block in hand at height ${error.height} is not on the finalized chain`);
+      startOver(`the block in hand at height ${error.height} is not what the chain has there`);
     } else if (error instanceof ParentLinkError) {
       logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
       startOver(`the block at height ${error.height} does not continue the one below it`);

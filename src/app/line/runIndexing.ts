@@ -7,7 +7,7 @@ import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
 import { soleLeadership, type Leadership, type SharedQueue } from '../../ranges/index.js';
 import { userAgent, wasAborted, whenAborted } from '../../runtime/index.js';
-import { accountIndexBuilder, unlessDamaged, type IndexStore } from '../../storage/index.js';
+import { accountIndexBuilder, joined, unlessDamaged, type IndexStore } from '../../storage/index.js';
 import type { Lifecycle } from '../lifecycle/openLifecycle.js';
 import { heal, type Healing } from './heal.js';
 import { fillHistory, type Backfill } from './history/fillHistory.js';
@@ -171,7 +171,10 @@ function openProver(
         const to = store.latestIndexedHeight();
         const roots = meta.sporks.map(({ rootHeight }) => rootHeight).filter((root) => root <= to);
         // A node that moves to a spork may give its root before it names it: it is stored with the next block only.
-        return { from: Math.max(meta.firstHeight, network.sporkAt(to)?.rootHeight ?? 0, ...roots), to };
+        // Heights that heal were linked before, and are linked again.
+        const linked = joined([...store.coverage(), ...store.healing()]).find((each) => each.to >= to);
+        const first = linked?.from ?? meta.firstHeight;
+        return { from: Math.max(first, network.sporkAt(to)?.rootHeight ?? 0, ...roots), to };
       },
     },
   );

@@ -29,7 +29,8 @@ function questionOf({ flags, positionals }: Invocation<typeof getFlags>) {
     const query = new URLSearchParams(given.filter(([, value]) => value !== '')).toString();
     return {
       path: `/accounts/${encodeURIComponent(key)}/transactions?${query}`,
-      read: (store: IndexStore, range: IndexedRange) => accountDocument(store, asked, range),
+      read: (store: IndexStore, range: IndexedRange) =>
+        accountDocument(store, asked, { ...range, healing: store.healing() }),
     };
   }
   if (kind === undefined || !isLookupKind(kind) || key === undefined)

@@ -200,7 +200,9 @@ function followHead(
   const besides = (node: string | undefined) => {
     const indexed = latestBlock()?.height ?? 0;
     const others = [...recentReports()].flatMap(([name, height]) => (name === node ? [] : height));
-    return { indexed, others, most: Math.max(indexed, ...others) };
+    // Not all that is indexed is sealed.
+    const least = mostAt === undefined || others.length === 0 ? indexed : 0;
+    return { indexed, others, most: Math.max(least, ...others) };
   };
 
   /** A node reported a lower head than ours: checks whether ours was false. */
@@ -278,7 +280,7 @@ function followHead(
     }
   };
 
-  /** Takes the head that the next node reports, if any. Expected errors: the signal's abort reason. */
+  /** Takes the head that the next node reports; resolves with what a stream owes. Expected errors: the signal's abort reason. */
   const askNext = async (signal: AbortSignal): Promise<number | undefined> => {
     const live = nodes.live(CALL);
     const healthy = live.filter((node) => node.supports(CALL) && node.healthOf(CALL) === 'healthy');
@@ -298,7 +300,9 @@ function followHead(
     answered(header);
     const height = report(header.height, node.name);
     rise(height, node.name);
-    return height;
+    // No honest stream reaches what this node alone claims.
+    const { most, others } = besides(node.name);
+    return others.length > 0 && height - most >= DENIED.heights ? undefined : height;
   };
 
   /** Leaves a stream that does not keep up with what polls have seen. */

@@ -19,6 +19,8 @@ const AGAIN_MS = 15_000;
 const SKIPPED_AFTER_FAILURE_MS = 60_000;
 /** How long to skip heights that no node can prove. */
 const SKIPPED_FOR_MS = 600_000;
+const UNTRIED =
+  'at the head of the chain, nodes are asked for the missing proofs of stored blocks every 10 minutes';
 /** The most heights that are skipped because those just above cannot be proven. */
 const MAX_SKIPPED_HEIGHTS = 1_000_000;
 
@@ -157,7 +159,7 @@ export function proofBackfill(dependencies: Dependencies) {
 
   return {
     /** Why some blocks stay unproven; `undefined` while none does. */
-    reason: () => reason,
+    reason: () => (store.unproven().length === 0 ? undefined : (reason ?? UNTRIED)),
     /** Runs until the signal aborts. Expected errors: `StorageError`; the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
       beginPass();

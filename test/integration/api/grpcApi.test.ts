@@ -44,11 +44,15 @@ const nothingIndexed = () =>
   served.index.change({ firstIndexed: null, latestIndexed: null, head: null, sealed: null });
 
 describe('the index as a node', () => {
-  it('has no heights while nothing is indexed, and nothing to tell before the first height is known', async () => {
+  it('begins below a height that heals, and has no heights while none is indexed, and nothing to tell before the first is known', async () => {
     served.index.change({ latestIndexed: FIRST - 1 });
-    expect((await call('GetNodeVersionInfo'))['info']).toMatchObject({
-      ...{ node_root_block_height: String(FIRST), compatible_range: null },
-    });
+    const root = { node_root_block_height: String(FIRST) };
+    expect((await call('GetNodeVersionInfo'))['info']).toMatchObject({ ...root, compatible_range: null });
+    // Mirrors would begin above a height that heals, for good.
+    const [below, healing] = [{ from: FIRST, to: 103 }, [{ from: 104, to: 104 }]];
+    const coverage = [below, { from: 105, to: LATEST }];
+    served.index.change({ firstIndexed: 105, latestIndexed: LATEST, coverage, healing });
+    expect((await call('GetNodeVersionInfo'))['info']).toMatchObject(root);
     nothingIndexed();
     expect(await refused('GetNodeVersionInfo')).toEqual(nothingYet);
   });

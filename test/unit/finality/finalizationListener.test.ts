@@ -60,20 +60,24 @@ it.each([
 
 it('counts for ten minutes no more than the others a node that alone told a head far above, which they never reached', async () => {
   const { world, listener } = await follows(100, 1_000, 'astray', 'b', 'c');
+  const { world: honest } = await follows(100, 1_000, 'b', 'c', 'astray');
   const goesOn = async (to: number, isIndexed = true): Promise<unknown> => {
-    for (let height = world.node('b').finalized + 1; height <= to; height += 1) {
-      world.advance(height, height - 5);
-      world.node('astray').advance(height + 900, height + 895);
-      if (isIndexed) world.indexed = height;
-      await world.clock.advance(1_000);
-    }
-    return [listener.finalized.height, (listener.sealed.height ?? 0) <= to];
+    for (let height = world.node('b').finalized + 1; height <= to; height += 1)
+      for (const each of [honest, world]) {
+        each.advance(height, height - 5);
+        each.node('astray').advance(height + 900, height + 895);
+        if (isIndexed) each.indexed = height;
+        await each.clock.advance(1_000);
+      }
+    return [listener.finalized.height, (listener.sealed.height ?? 0) <= to - 5];
   };
   // While blocks do not come, or are caught up with, that may be the chain's head.
   expect(await goesOn(200, false)).toEqual([1_100, false]);
   expect(await goesOn(255)).toEqual([1_155, false]);
   for (const height of [265, 300, 700]) expect(await goesOn(height)).toEqual([height, true]);
   expect(await goesOn(900)).toEqual([1_800, false]);
+  // Whose stream does not reach that head is not to blame.
+  expect(honest.nodes.reported).toEqual([]);
 });
 
 it('forgets what is on its way through a stream as well', async () => {
