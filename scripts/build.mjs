@@ -24,7 +24,8 @@ const program = {
 };
 const main = await build({ ...program, entryPoints: { main: 'src/main.ts' } });
 // On their own, so that each thread loads only what it uses: entries that share a build share its chunks.
-const jobqueue = await build({ ...program, entryPoints: { jobqueue: 'src/jobqueue/index.ts' } });
+// The job queue requires nothing, and other programs may bundle it as CommonJS, which has no `import.meta`.
+const jobqueue = await build({ ...program, banner: {}, entryPoints: { jobqueue: 'src/jobqueue/index.ts' } });
 const readers = await build({ ...program, entryPoints: { readers: 'src/app/threads/readerEntry.ts' } });
 const certificates = await build({
   ...program,

@@ -1,6 +1,7 @@
 // Installs the locked packages when one of them is missing or another version, so that every documented command works on a fresh
 // clone, after an install for production, and under any setting of npm. It uses only Node.js, because it runs before any package exists.
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { accessSync, constants, existsSync, lstatSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -17,7 +18,7 @@ if (major < 20 || (major === 20 && minor < 19)) {
 /** A link to another checkout's packages, which `npm ci` would delete. */
 const isLinked = lstatSync(modules, { throwIfNoEntry: false })?.isSymbolicLink() === true;
 if (!isLinked && missingPackage() !== undefined) {
-  install();
+  await install();
   const missing = missingPackage();
   if (missing !== undefined)
     refuse(
@@ -46,7 +47,7 @@ function packagesOf(lockfile) {
   }
 }
 
-function install() {
+async function install() {
   try {
     accessSync(root, constants.W_OK);
   } catch ({ code }) {
@@ -71,14 +72,24 @@ function install() {
   ];
   const own = process.env.npm_execpath ?? '';
   const [command, before] = own.endsWith('npm-cli.js') ? [process.execPath, [own]] : ['npm', []];
-  const { status, error } = spawnSync(command, [...before, ...args], {
+  const npm = spawn(command, [...before, ...args], {
     cwd: root,
     stdio: ['ignore', 2, 2],
     // npm is a script there.
     shell: command === 'npm' && process.platform === 'win32',
   });
-  if (error !== undefined)
-    refuse(`npm could not be started: ${error.message}. Install it, and run this again.`);
+  // After a signal, npm finishes what it downloads, for a minute or more: a second install meanwhile would fail. What a killed one
+  // leaves behind is no complete install, and the next begins by removing it.
+  const stop = (name, number) => {
+    npm.kill('SIGKILL');
+    process.exit(128 + number);
+  };
+  const signals = ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP'];
+  for (const signal of signals) process.on(signal, stop);
+  const [status] = await once(npm, 'exit').catch((error) =>
+    refuse(`npm could not be started: ${error.message}. Install it, and run this again.`),
+  );
+  for (const signal of signals) process.off(signal, stop);
   if (status !== 0) refuse('npm ci failed: see its output above.', status ?? 1);
 }
 

@@ -36,6 +36,9 @@ it('offers the job queue as an entry point of its own, by the package’s name, 
     refused: 'ERR_PACKAGE_PATH_NOT_EXPORTED',
     isSame: true,
   });
+  const asCommonJs = ['--bundle', '--format=cjs', '--platform=node', 'dist/jobqueue.js'];
+  const bundled = await run(join(root, 'node_modules/.bin/esbuild'), asCommonJs, { cwd: root });
+  await expect(run(process.execPath, ['--eval', bundled.stdout])).resolves.toMatchObject({ stderr: '' });
 });
 
 it.each([

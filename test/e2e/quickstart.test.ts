@@ -1,4 +1,4 @@
-import { chmodSync, readdirSync } from 'node:fs';
+import { chmodSync, cpSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { readDaemonRecord } from '../../src/app/index.js';
@@ -91,6 +91,20 @@ it('leaves nothing behind where the database cannot be started, or is being star
   await eventually(() => readdirSync(TMPDIR).length > 0);
   stopped.program.child.kill('SIGTERM');
   expect([await stopped.program.exited, readdirSync(TMPDIR)]).toEqual([0, []]);
+});
+
+it('leaves no npm behind when it is told to stop while that installs', async () => {
+  const folder = scratchDirectory();
+  for (const file of ['scripts/ensure-installed.mjs', 'package-lock.json'])
+    cpSync(join(import.meta.dirname, '../..', file), join(folder, file));
+  const npm_execpath = join(folder, 'npm-cli.js');
+  writeFileSync(npm_execpath, 'setInterval(console.log, 1_000);');
+  const install = [process.execPath, join(folder, 'scripts/ensure-installed.mjs')];
+  const installing = startQuickstart([], { npm_execpath }, install);
+  await installing.program.sees(/Installing[^]+\n\n/);
+  installing.program.child.kill('SIGINT');
+  expect(await installing.program.exited).toBe(130);
+  await eventually(() => !installing.hasProcesses());
 });
 
 it('says what it takes, and what of that it does not know', async () => {

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { ESLint } from 'eslint';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { floors, maxLines, nestedRooms, partsOf, rooms, roomsBelow } from '../../scripts/house.mjs';
 
 const root = join(import.meta.dirname, '../..');
@@ -19,67 +19,65 @@ async function complaints(path: string, code: string): Promise<string[]> {
   return (result?.messages ?? []).map(({ message }) => message);
 }
 
-describe('the floors of the house', () => {
-  it.each([
-    ['climbs a floor', 'src/storage/x.ts', "import '../collections/index.js';"],
-    ['enters a room on its own floor', 'src/finality/x.ts', "import '../api/index.js';"],
-    ['enters by the window', 'src/collections/x.ts', "import '../storage/schema.js';"],
-    ['takes types by the window', 'src/app/x.ts', "import type { X } from '../access/types.js';"],
-    ['re-exports by the window', 'src/app/x.ts', "export * from '../access/types.js';"],
-    ['lets the queue know of Flow', 'src/jobqueue/x.ts', "import '../flow/index.js';"],
-    ['reads the configuration outside cli and app', 'src/access/x.ts', "import '../config/index.js';"],
-    ['uses the devnet outside cli', 'src/app/x.ts', "import '../devnet/index.js';"],
-    ['climbs inside a room', 'src/api/view/x.ts', "import '../http/types.js';"],
-    ['enters a sub-room on its own floor', 'src/api/rest/x.ts', "import '../grpc/GrpcServer.js';"],
-    ['climbs to the room from a sub-room', 'src/collections/heights/x.ts', "import '../JobProcessor.js';"],
-    ['climbs inside a sub-room', 'src/storage/postgres/tables/x.ts', "import '../writing/takeFence.js';"],
-    ['leaves a nested room', 'src/storage/postgres/tables/x.ts', "import '../PostgresIndexStore.js';"],
-    ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
-    ['climbs in a nested room', 'src/storage/records/schema.ts', "import './blocks/readBlocks.js';"],
-    ['leaves its ground upwards', 'src/storage/records/schema.ts', "import '../leveldb/loadStore.js';"],
-    ['takes the server into the browser', 'src/api/page/client/x.ts', "import '../pages.js';"],
-    ['imports main', 'src/cli/x.ts', "import '../main.js';"],
-    ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
-    ['enters a room by the window from main', 'src/main.ts', "import './app/exitCodes.js';"],
-  ])('refuses an import that %s', async (_name, path, code) => {
-    expect(await complaints(path, code)).not.toEqual([]);
-  });
+it.each([
+  ['climbs a floor', 'src/storage/x.ts', "import '../collections/index.js';"],
+  ['enters a room on its own floor', 'src/finality/x.ts', "import '../api/index.js';"],
+  ['enters by the window', 'src/collections/x.ts', "import '../storage/schema.js';"],
+  ['takes types by the window', 'src/app/x.ts', "import type { X } from '../access/types.js';"],
+  ['re-exports by the window', 'src/app/x.ts', "export * from '../access/types.js';"],
+  ['lets the queue know of Flow', 'src/jobqueue/x.ts', "import '../flow/index.js';"],
+  ['reads the configuration outside cli and app', 'src/access/x.ts', "import '../config/index.js';"],
+  ['uses the devnet outside cli', 'src/app/x.ts', "import '../devnet/index.js';"],
+  ['climbs inside a room', 'src/api/view/x.ts', "import '../http/types.js';"],
+  ['enters a sub-room on its own floor', 'src/api/rest/x.ts', "import '../grpc/GrpcServer.js';"],
+  ['climbs to the room from a sub-room', 'src/collections/heights/x.ts', "import '../JobProcessor.js';"],
+  ['climbs inside a sub-room', 'src/storage/postgres/tables/x.ts', "import '../writing/takeFence.js';"],
+  ['leaves a nested room', 'src/storage/postgres/tables/x.ts', "import '../PostgresIndexStore.js';"],
+  ['climbs from the ground of a room', 'src/access/types.ts', "import './pool/NodePool.js';"],
+  ['climbs in a nested room', 'src/storage/records/schema.ts', "import './blocks/readBlocks.js';"],
+  ['leaves its ground upwards', 'src/storage/records/schema.ts', "import '../leveldb/loadStore.js';"],
+  ['takes the server into the browser', 'src/api/page/client/x.ts', "import '../pages.js';"],
+  ['imports main', 'src/cli/x.ts', "import '../main.js';"],
+  ['uses level outside storage', 'src/collections/x.ts', "import 'level';"],
+  ['enters a room by the window from main', 'src/main.ts', "import './app/exitCodes.js';"],
+])('the lint refuses an import that %s', async (_name, path, code) => {
+  expect(await complaints(path, code)).not.toEqual([]);
+});
 
-  it.each([
-    ['goes down a floor', 'src/collections/x.ts', "import '../storage/index.js';"],
-    ['stays in its room', 'src/collections/x.ts', "import './ports.js';"],
-    ['goes down inside a room', 'src/api/rest/x.ts', "import '../view/ApiError.js';"],
-    ['stands on the ground of a room', 'src/collections/requester/x.ts', "import '../ports.js';"],
-    ['goes down inside a sub-room', 'src/storage/postgres/verify/x.ts', "import '../tables/schema.js';"],
-    ['goes down from a nested room', 'src/storage/postgres/tables/x.ts', "import '../../records/schema.js';"],
-    ['uses the package of its room', 'src/storage/x.ts', "import 'level';"],
-  ])('accepts an import that %s', async (_name, path, code) => {
-    expect(await complaints(path, code)).toEqual([]);
-  });
+it.each([
+  ['goes down a floor', 'src/collections/x.ts', "import '../storage/index.js';"],
+  ['stays in its room', 'src/collections/x.ts', "import './ports.js';"],
+  ['goes down inside a room', 'src/api/rest/x.ts', "import '../view/ApiError.js';"],
+  ['stands on the ground of a room', 'src/collections/requester/x.ts', "import '../ports.js';"],
+  ['goes down inside a sub-room', 'src/storage/postgres/verify/x.ts', "import '../tables/schema.js';"],
+  ['goes down from a nested room', 'src/storage/postgres/tables/x.ts', "import '../../records/schema.js';"],
+  ['uses the package of its room', 'src/storage/x.ts', "import 'level';"],
+])('the lint accepts an import that %s', async (_name, path, code) => {
+  expect(await complaints(path, code)).toEqual([]);
+});
 
-  it('names every folder of src, and lets nobody import upwards', () => {
-    const folders = foldersOf(join(root, 'src'));
-    expect([...rooms].sort()).toEqual(folders.sort());
-    const weighed = Object.keys(maxLines).map((path) => path.replace(/^src\//, ''));
-    expect(folders.filter((name) => !weighed.includes(name))).toEqual([]);
-    for (const [floor, names] of floors.entries()) {
-      for (const room of names) {
-        const higher = floors.slice(0, floor + 1).flat();
-        expect(roomsBelow(room).filter((name: string) => higher.includes(name))).toEqual([]);
-      }
+it('the lint names every folder of src, and lets nobody import upwards', () => {
+  const folders = foldersOf(join(root, 'src'));
+  expect([...rooms].sort()).toEqual(folders.sort());
+  const weighed = Object.keys(maxLines).map((path) => path.replace(/^src\//, ''));
+  expect(folders.filter((name) => !weighed.includes(name))).toEqual([]);
+  for (const [floor, names] of floors.entries()) {
+    for (const room of names) {
+      const higher = floors.slice(0, floor + 1).flat();
+      expect(roomsBelow(room).filter((name: string) => higher.includes(name))).toEqual([]);
     }
-  });
+  }
+});
 
-  it.each([...rooms, ...nestedRooms])('names every sub-room of %s, and nothing that is not there', (room) => {
-    const path = join(root, 'src', room);
-    const parts = partsOf(room);
-    expect(foldersOf(path).filter((name) => !parts.some((part) => part.name === name))).toEqual([]);
-    expect(parts.filter(({ name }) => !existsSync(join(path, name)))).toEqual([]);
-    for (const { name, below } of parts) {
-      const mutual = parts.filter((part) => below.includes(part.name) && part.below.includes(name));
-      expect(mutual.filter((part) => !part.isFile)).toEqual([]);
-    }
-  });
+it.each([...rooms, ...nestedRooms])('it names every sub-room of %s, and nothing else', (room) => {
+  const path = join(root, 'src', room);
+  const parts = partsOf(room);
+  expect(foldersOf(path).filter((name) => !parts.some((part) => part.name === name))).toEqual([]);
+  expect(parts.filter(({ name }) => !existsSync(join(path, name)))).toEqual([]);
+  for (const { name, below } of parts) {
+    const mutual = parts.filter((part) => below.includes(part.name) && part.below.includes(name));
+    expect(mutual.filter((part) => !part.isFile)).toEqual([]);
+  }
 });
 
 const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8');

@@ -43,6 +43,8 @@ export class DevnetNode {
       { ...options, rootHeight, endHeight, memoryMs: longestCollectionLagMs(options) },
       dependencies,
     );
+    // Whoever reads first after a quiet night would wait for the ids of all of it.
+    this.head.onChange(() => void this.chain.generator.blockId(this.head.finalized));
     this.faults = new FaultScript({ seed }, dependencies);
     this.faults.set(options.faults);
     this.answers = new ResponseEncoder(dependencies);

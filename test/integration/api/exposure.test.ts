@@ -187,34 +187,32 @@ it('callers that ask for more than they take cannot make the server hold large a
   while (!(await sendRaw(port, request('GET /metrics'))).startsWith('HTTP/1.1 200 '));
 });
 
-describe('callers who take compressed answers', () => {
-  it('count with the whole answer until it is compressed', async () => {
-    const page = 'x'.repeat(16 * 1024 * 1024);
-    const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 20 * 1024 * 1024 });
-    const slow = await askAndTakeNothing(port, keptAlive('/metrics'));
-    const packed = request('GET /metrics', 'Accept-Encoding: gzip');
-    expect(await sendRaw(port, packed)).toMatch(/^HTTP\/1\.1 503 [^]*"reason":"busy"/);
-    slow.destroy();
-    let answer = '';
-    while (!answer.startsWith('HTTP/1.1 200 ')) answer = await sendRaw(port, packed);
-    expect(answer).toMatch(/\r\ncontent-encoding: gzip\r\n/i);
-    expect(answer.length).toBeLessThan(page.length / 10);
-  });
+it('callers who take compressed answers count with the whole answer until it is compressed', async () => {
+  const page = 'x'.repeat(16 * 1024 * 1024);
+  const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 20 * 1024 * 1024 });
+  const slow = await askAndTakeNothing(port, keptAlive('/metrics'));
+  const packed = request('GET /metrics', 'Accept-Encoding: gzip');
+  expect(await sendRaw(port, packed)).toMatch(/^HTTP\/1\.1 503 [^]*"reason":"busy"/);
+  slow.destroy();
+  let answer = '';
+  while (!answer.startsWith('HTTP/1.1 200 ')) answer = await sendRaw(port, packed);
+  expect(answer).toMatch(/\r\ncontent-encoding: gzip\r\n/i);
+  expect(answer.length).toBeLessThan(page.length / 10);
+});
 
-  it('count with what is left of it from then on, and with nothing once they have it', async () => {
-    const page = 'x'.repeat(4 * 1024 * 1024);
-    const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 10 * 1024 * 1024 });
-    const get = 'GET /metrics HTTP/1.1\r\nHost: x\r\n';
-    // The second answer waits behind the first, which is not taken.
-    await askAndTakeNothing(port, `${get}\r\n${get}Accept-Encoding: gzip\r\n\r\n`);
-    const headers = { 'accept-encoding': 'identity' };
-    for (let answered = 0; answered < 3;) {
-      const answer = await fetch(`http://127.0.0.1:${port}/metrics`, { headers });
-      await answer.text();
-      // Refused while the other one is still being compressed, and no longer.
-      if (answer.ok) answered += 1;
-    }
-  });
+it('callers who take compressed answers count with what is left of it from then on, and with nothing once they have it', async () => {
+  const page = 'x'.repeat(4 * 1024 * 1024);
+  const port = await pageServer(page, new VirtualClock(), { maxHeldBytes: 10 * 1024 * 1024 });
+  const get = 'GET /metrics HTTP/1.1\r\nHost: x\r\n';
+  // The second answer waits behind the first, which is not taken.
+  await askAndTakeNothing(port, `${get}\r\n${get}Accept-Encoding: gzip\r\n\r\n`);
+  const headers = { 'accept-encoding': 'identity' };
+  for (let answered = 0; answered < 3;) {
+    const answer = await fetch(`http://127.0.0.1:${port}/metrics`, { headers });
+    await answer.text();
+    // Refused while the other one is still being compressed, and no longer.
+    if (answer.ok) answered += 1;
+  }
 });
 
 it('a rate per address answers 429 and the time to wait to whoever asks faster, and to nobody else', async () => {

@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import type { ReaderMetrics } from '../../../src/observability/index.js';
 import { answer, eventually, fail, forwarderTo, networkOf, openSocket } from '../../support/index.js';
 import { RawNode, refusalOf, RestNode, scraped } from '../../support/index.js';
@@ -28,48 +28,46 @@ async function expectCounts(
   expect(lines.sort()).toEqual([...expected].sort());
 }
 
-describe('requests over HTTP', () => {
-  it('are counted by the pattern of their route and by status, never by their path', async () => {
-    const daemon = await ServedChain.start(chain, { sealed: 102 });
-    const [transaction = ''] = transactionIds(chain[0]!, 0);
-    for (const path of [
-      ...[`/v1/blocks/${idAt(0)}`, `/v1/blocks/${idAt(1)}/`, '/v1/blocks/abc', '/v1/blocks?height=100'],
-      ...[`/v1/transactions/${transaction}`, `/v1/transactions/${'0'.repeat(64)}`],
-      ...['/nowhere/1', '/nowhere/2', '/v1/%zz'],
-    ])
-      await daemon.get(path);
-    await fetch(`${daemon.url}/v1/blocks?height=100`, { method: 'POST' });
-    await expectCounts(daemon.metrics, 'api_requests_total', [
-      ...['http /v1/blocks/{ids} 200: 2', 'http /v1/blocks/{ids} 400: 1', 'http /v1/blocks 200: 1'],
-      ...['http /v1/transactions/{id} 200: 1', 'http /v1/transactions/{id} 404: 1'],
-      ...['http other 404: 2', 'http other 400: 1', 'http other 405: 1'],
-    ]);
-  });
+it('requests over HTTP are counted by the pattern of their route and by status, never by their path', async () => {
+  const daemon = await ServedChain.start(chain, { sealed: 102 });
+  const [transaction = ''] = transactionIds(chain[0]!, 0);
+  for (const path of [
+    ...[`/v1/blocks/${idAt(0)}`, `/v1/blocks/${idAt(1)}/`, '/v1/blocks/abc', '/v1/blocks?height=100'],
+    ...[`/v1/transactions/${transaction}`, `/v1/transactions/${'0'.repeat(64)}`],
+    ...['/nowhere/1', '/nowhere/2', '/v1/%zz'],
+  ])
+    await daemon.get(path);
+  await fetch(`${daemon.url}/v1/blocks?height=100`, { method: 'POST' });
+  await expectCounts(daemon.metrics, 'api_requests_total', [
+    ...['http /v1/blocks/{ids} 200: 2', 'http /v1/blocks/{ids} 400: 1', 'http /v1/blocks 200: 1'],
+    ...['http /v1/transactions/{id} 200: 1', 'http /v1/transactions/{id} 404: 1'],
+    ...['http other 404: 2', 'http other 400: 1', 'http other 405: 1'],
+  ]);
+});
 
-  it('are counted when they are over: streams and WebSockets, which are not timed, and those whose caller leaves', async () => {
-    const node = await RestNode.start(() => undefined);
-    const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: node.url });
-    const caller = new AbortController();
-    const events = await fetch(`${daemon.url}/events?from=100`, { signal: caller.signal });
-    expect(events.status).toBe(200);
-    expect((await scraped(daemon.metrics)).series('api_requests_total')).toEqual([]);
-    caller.abort();
-    (await WsClient.open(daemon.url)).socket.close();
-    const withoutKey = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
-    const said = await sendRaw(daemon.port, `GET /v1/ws HTTP/1.1\r\nHost: a\r\n${withoutKey}\r\n`);
-    expect(said).toMatch(/^HTTP\/1\.1 400 [^]*Sec-WebSocket-Key/);
-    const socket = await openSocket(daemon.port);
-    socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
-    await until(() => node.seen.length > 0);
-    socket.destroy();
-    await expectCounts(daemon.metrics, 'api_requests_total', [
-      'http /events 200: 1',
-      'http /v1/ws 101: 1',
-      'http /v1/ws 400: 1',
-      'http forwarded cancelled: 1',
-    ]);
-    await expectCounts(daemon.metrics, 'api_request_seconds_count', ['http forwarded cancelled: 1']);
-  });
+it('requests over HTTP are counted when they are over: streams and WebSockets, which are not timed, and those whose caller leaves', async () => {
+  const node = await RestNode.start(() => undefined);
+  const daemon = await ServedChain.start(chain, { sealed: 102 }, { forwardRest: node.url });
+  const caller = new AbortController();
+  const events = await fetch(`${daemon.url}/events?from=100`, { signal: caller.signal });
+  expect(events.status).toBe(200);
+  expect((await scraped(daemon.metrics)).series('api_requests_total')).toEqual([]);
+  caller.abort();
+  (await WsClient.open(daemon.url)).socket.close();
+  const withoutKey = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n';
+  const said = await sendRaw(daemon.port, `GET /v1/ws HTTP/1.1\r\nHost: a\r\n${withoutKey}\r\n`);
+  expect(said).toMatch(/^HTTP\/1\.1 400 [^]*Sec-WebSocket-Key/);
+  const socket = await openSocket(daemon.port);
+  socket.write('GET /v1/accounts/1 HTTP/1.1\r\nhost: x\r\n\r\n');
+  await until(() => node.seen.length > 0);
+  socket.destroy();
+  await expectCounts(daemon.metrics, 'api_requests_total', [
+    'http /events 200: 1',
+    'http /v1/ws 101: 1',
+    'http /v1/ws 400: 1',
+    'http forwarded cancelled: 1',
+  ]);
+  await expectCounts(daemon.metrics, 'api_request_seconds_count', ['http forwarded cancelled: 1']);
 });
 
 /** What is counted of a server, and a client of it. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { readDaemonRecord } from '../../../src/app/index.js';
 import { keepDaemonRecord } from '../../../src/app/lifecycle/daemonRecord.js';
 import { openControlSocket } from '../../../src/app/lifecycle/openControlSocket.js';
@@ -40,85 +40,83 @@ function say(path: string, text: string): Promise<string> {
   });
 }
 
-describe('the socket for commands', () => {
-  it('takes one line of JSON, and answers what came of it, or why it is refused', async () => {
-    const dataDir = scratchDirectory();
-    const { control, obeyed } = await open(dataDir);
-    expect(control.path).toBe(join(dataDir, 'control.sock'));
-    expect(statSync(control.path).isSocket()).toBe(true);
-    expect(JSON.parse(await say(control.path, '{"do":"plan"}\n'))).toEqual({ done: { plan: 1 } });
-    const refused = { exit: 'usage', message: 'Not twice.' };
-    expect(JSON.parse(await say(control.path, '{"do":"plan"}\n'))).toEqual({ refused });
-    for (const nonsense of ['no JSON\n', '\n', 'x'.repeat(5_000)]) {
-      const answer = JSON.parse(await say(control.path, nonsense)) as { refused: { message: string } };
-      expect(answer.refused.message).toContain('does not understand');
-    }
-    expect(obeyed).toEqual([{ do: 'plan' }, { do: 'plan' }]);
-    control.stop();
-    expect(await say(control.path, '{}\n')).toBe('');
-    // The last command was no bug.
-    await control.close();
-    expect(existsSync(control.path)).toBe(false);
-  });
+it('the socket for commands takes one line of JSON, and answers what came of it, or why it is refused', async () => {
+  const dataDir = scratchDirectory();
+  const { control, obeyed } = await open(dataDir);
+  expect(control.path).toBe(join(dataDir, 'control.sock'));
+  expect(statSync(control.path).isSocket()).toBe(true);
+  expect(JSON.parse(await say(control.path, '{"do":"plan"}\n'))).toEqual({ done: { plan: 1 } });
+  const refused = { exit: 'usage', message: 'Not twice.' };
+  expect(JSON.parse(await say(control.path, '{"do":"plan"}\n'))).toEqual({ refused });
+  for (const nonsense of ['no JSON\n', '\n', 'x'.repeat(5_000)]) {
+    const answer = JSON.parse(await say(control.path, nonsense)) as { refused: { message: string } };
+    expect(answer.refused.message).toContain('does not understand');
+  }
+  expect(obeyed).toEqual([{ do: 'plan' }, { do: 'plan' }]);
+  control.stop();
+  expect(await say(control.path, '{}\n')).toBe('');
+  // The last command was no bug.
+  await control.close();
+  expect(existsSync(control.path)).toBe(false);
+});
 
-  it('has room for further callers, though those before do not hang up', async () => {
-    const { control } = await open(scratchDirectory());
-    for (let count = 0; count < MAX_CONTROL_CONNECTIONS; count += 1) {
-      const socket = connect({ path: control.path, allowHalfOpen: true });
-      atEnd(() => void socket.destroy());
-      socket.on('error', () => undefined).write('{}\n');
-      await once(socket.resume(), 'end');
-    }
-    expect(await say(control.path, '{}\n')).toContain('Not twice.');
-  });
+it('the socket for commands has room for further callers, though those before do not hang up', async () => {
+  const { control } = await open(scratchDirectory());
+  for (let count = 0; count < MAX_CONTROL_CONNECTIONS; count += 1) {
+    const socket = connect({ path: control.path, allowHalfOpen: true });
+    atEnd(() => void socket.destroy());
+    socket.on('error', () => undefined).write('{}\n');
+    await once(socket.resume(), 'end');
+  }
+  expect(await say(control.path, '{}\n')).toContain('Not twice.');
+});
 
-  it('takes the place of one that a killed daemon left, and is elsewhere where the directory cannot hold it', async () => {
-    const dataDir = scratchDirectory();
-    await open(dataDir);
-    const { control } = await open(dataDir);
-    expect(await say(control.path, '{}\n')).toContain('done');
-    const withoutSockets = scratchDirectory();
-    mkdirSync(join(withoutSockets, 'control.sock'));
-    for (const each of [join(dataDir, 'x'.repeat(120)), withoutSockets]) {
-      const { control: far } = await open(each);
-      expect(Buffer.byteLength(far.path)).toBeLessThan(104);
-      expect(await say(far.path, '{}\n')).toContain('done');
-    }
-  });
+it('the socket for commands takes the place of one that a killed daemon left, and is elsewhere where the directory cannot hold it', async () => {
+  const dataDir = scratchDirectory();
+  await open(dataDir);
+  const { control } = await open(dataDir);
+  expect(await say(control.path, '{}\n')).toContain('done');
+  const withoutSockets = scratchDirectory();
+  mkdirSync(join(withoutSockets, 'control.sock'));
+  for (const each of [join(dataDir, 'x'.repeat(120)), withoutSockets]) {
+    const { control: far } = await open(each);
+    expect(Buffer.byteLength(far.path)).toBeLessThan(104);
+    expect(await say(far.path, '{}\n')).toContain('done');
+  }
+});
 
-  it.each(['in the data directory', 'elsewhere'])('comes back %s once it was removed', async (where) => {
-    const { control, clock } = await open(
-      join(scratchDirectory(), where === 'elsewhere' ? 'x'.repeat(120) : ''),
-    );
-    for (const gone of [control.path, ...(where === 'elsewhere' ? [dirname(control.path)] : [])]) {
-      rmSync(gone, { recursive: true });
-      await clock.advance(10_000);
-      await eventually(() => (existsSync(control.path) ? true : undefined));
-    }
-    expect(await say(control.path, '{}\n')).toContain('done');
-  });
+it.each(['in the data directory', 'elsewhere'])('it comes back %s once it was removed', async (where) => {
+  const { control, clock } = await open(
+    join(scratchDirectory(), where === 'elsewhere' ? 'x'.repeat(120) : ''),
+  );
+  for (const gone of [control.path, ...(where === 'elsewhere' ? [dirname(control.path)] : [])]) {
+    rmSync(gone, { recursive: true });
+    await clock.advance(10_000);
+    await eventually(() => (existsSync(control.path) ? true : undefined));
+  }
+  expect(await say(control.path, '{}\n')).toContain('done');
+});
 
-  it('is told of once, for as long as it has no place', async () => {
-    const dataDir = join(scratchDirectory(), 'data');
+it('the socket for commands is told of once, for as long as it has no place', async () => {
+  const dataDir = join(scratchDirectory(), 'data');
+  mkdirSync(dataDir);
+  const { control, clock, logger } = await open(dataDir);
+  const warned = () => logger.records.filter(({ level }) => level === 'warn').length;
+  const look = async () => {
+    await until(() => clock.pendingTimers > 0);
+    await clock.advance(10_000);
+  };
+  for (const times of [1, 2]) {
+    rmSync(dataDir, { recursive: true });
+    await look();
+    await until(() => warned() === times);
+    await look();
+    await until(() => clock.pendingTimers > 0);
     mkdirSync(dataDir);
-    const { control, clock, logger } = await open(dataDir);
-    const warned = () => logger.records.filter(({ level }) => level === 'warn').length;
-    const look = async () => {
-      await until(() => clock.pendingTimers > 0);
-      await clock.advance(10_000);
-    };
-    for (const times of [1, 2]) {
-      rmSync(dataDir, { recursive: true });
-      await look();
-      await until(() => warned() === times);
-      await look();
-      await until(() => clock.pendingTimers > 0);
-      mkdirSync(dataDir);
-      await look();
-      await until(() => existsSync(control.path));
-      expect(warned()).toBe(times);
-    }
-  });
+    await look();
+    await until(() => existsSync(control.path));
+    expect(warned()).toBe(times);
+  }
 });
 
 it('what commands find a daemon by comes back where somebody removed it, and goes with the daemon', async () => {

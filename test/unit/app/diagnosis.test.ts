@@ -197,34 +197,31 @@ function healthyDaemon({ ediOnly = false, head = 1000, maxHeadAgeSeconds = 0, ph
   return { clock, diagnosis, state, after, codes, told };
 }
 
-describe('a daemon that is well', () => {
-  it('is behind by what readers cannot read, where they read only what is proven, and says why', async () => {
-    const { after, state } = healthyDaemon();
-    state.wrong = { proven: { to: 900, reason: undefined } };
-    expect(await after(1_000)).toEqual([]);
-    state.wrong = { proven: { to: 890, reason: 'no node names the committee' } };
-    const why =
-      'proof.finality is proven, and finality is proven only up to 890: no node names the committee';
-    const behind = `110 heights behind the head 1000; ready at 100 or fewer; ${why}`;
-    expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 890, message: behind }]);
-    state.wrong = { proven: { to: -1, reason: undefined } };
-    const message = matching(/finality is proven of no block yet: the newest blocks/);
-    expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 0, message }]);
-    state.first = 0;
-    expect((await after(1_000))[0]).not.toHaveProperty('height');
-  });
+it('a daemon that is well is behind by what readers cannot read, where they read only what is proven, and says why', async () => {
+  const { after, state } = healthyDaemon();
+  state.wrong = { proven: { to: 900, reason: undefined } };
+  expect(await after(1_000)).toEqual([]);
+  state.wrong = { proven: { to: 890, reason: 'no node names the committee' } };
+  const why = 'proof.finality is proven, and finality is proven only up to 890: no node names the committee';
+  const behind = `110 heights behind the head 1000; ready at 100 or fewer; ${why}`;
+  expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 890, message: behind }]);
+  state.wrong = { proven: { to: -1, reason: undefined } };
+  const message = matching(/finality is proven of no block yet: the newest blocks/);
+  expect(await after(1_000)).toMatchObject([{ code: 'behind', height: 0, message }]);
+  state.first = 0;
+  expect((await after(1_000))[0]).not.toHaveProperty('height');
+});
 
-  it('is behind by more heights than allowed, and no more than that while the watermark moves', async () => {
-    const { after, state } = healthyDaemon({ head: 1101 });
-    const message = '101 heights behind the head 1101; ready at 100 or fewer';
-    expect(await after(1_000)).toMatchObject([{ code: 'behind', message, height: 1000 }]);
-    state.wrong = { soleReporter: 'a:1' };
-    expect((await after(0))[0]?.message).toContain(' the head 1101, which only a:1 reports; ready at');
-    for (let height = 1001; height < 1020; height += 1) {
-      state.latest = height;
-      expect((await after(3_000)).filter(({ code }) => code !== 'behind')).toEqual([]);
-    }
-  });
+it('a daemon that is well is behind by more heights than allowed, and no more than that while the watermark moves', async () => {
+  const { after, state } = healthyDaemon({ head: 1101 });
+  const message = '101 heights behind the head 1101; ready at 100 or fewer';
+  expect(await after(1_000)).toMatchObject([{ code: 'behind', message, height: 1000 }]);
+  state.wrong = { soleReporter: 'a:1' };
+  expect((await after(0))[0]?.message).toContain(' the head 1101, which only a:1 reports; ready at');
+  for (let height = 1001; height < 1020; height += 1) {
+    state.latest = height;
+    expect((await after(3_000)).filter(({ code }) => code !== 'behind')).toEqual([]);
+  }
 });
 
 describe('the lowest missing height, held up', () => {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { heal } from '../../../src/app/line/heal.js';
 import { createMetrics } from '../../../src/observability/index.js';
 import type { FoundDamage, HeightRange } from '../../../src/storage/index.js';
@@ -87,67 +87,65 @@ it('a damaged height that a read meets waits at the watermark until the live ran
   expect([...state.holes]).toEqual([LAST]);
 });
 
-describe('the verification of a store', () => {
-  it('looks at the newest heights first, and at as many bytes as it is told', async () => {
-    const { checked, healing, state } = setUp();
-    state.damaged.add(LAST - 9);
-    await healing.checkNewest(1_500, new AbortController().signal);
-    expect(checked).toEqual([range(142, 149), range(134, 141)]);
-    expect([...state.holes]).toEqual([LAST - 9]);
-  });
+it('the verification of a store looks at the newest heights first, and at as many bytes as it is told', async () => {
+  const { checked, healing, state } = setUp();
+  state.damaged.add(LAST - 9);
+  await healing.checkNewest(1_500, new AbortController().signal);
+  expect(checked).toEqual([range(142, 149), range(134, 141)]);
+  expect([...state.holes]).toEqual([LAST - 9]);
+});
 
-  it('goes through all heights at its pace, and begins again an hour later', async () => {
-    const { checked, scrape, scrubbing, settle, state } = setUp();
-    state.damaged.add(101);
-    const end = scrubbing(1_000);
-    await settle();
-    expect(checked).toHaveLength(1);
-    for (let seconds = 0; seconds < 10; seconds += 1) await settle(1_100);
-    expect(checked.map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100]);
-    expect([...state.holes]).toEqual([101]);
-    const metrics = await scrape();
-    expect(metrics.value('store_scrubbed_bytes_total')).toBe(7_000);
-    expect(metrics.value('store_last_scrub_timestamp_seconds')).toBeGreaterThan(0);
-    await settle(HOUR_MS);
-    expect(checked.length).toBeGreaterThan(7);
-    await end();
-  });
+it('the verification of a store goes through all heights at its pace, and begins again an hour later', async () => {
+  const { checked, scrape, scrubbing, settle, state } = setUp();
+  state.damaged.add(101);
+  const end = scrubbing(1_000);
+  await settle();
+  expect(checked).toHaveLength(1);
+  for (let seconds = 0; seconds < 10; seconds += 1) await settle(1_100);
+  expect(checked.map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100]);
+  expect([...state.holes]).toEqual([101]);
+  const metrics = await scrape();
+  expect(metrics.value('store_scrubbed_bytes_total')).toBe(7_000);
+  expect(metrics.value('store_last_scrub_timestamp_seconds')).toBeGreaterThan(0);
+  await settle(HOUR_MS);
+  expect(checked.length).toBeGreaterThan(7);
+  await end();
+});
 
-  it('begins at once where damage was met that has no height, and waits while what it finds becomes a hole, which may mend others', async () => {
-    const { checked, scrubbing, settle, state, tell } = setUp();
-    state.damaged.add(145);
-    const end = scrubbing(0);
+it('the verification of a store begins at once where damage was met that has no height, and waits while what it finds becomes a hole, which may mend others', async () => {
+  const { checked, scrubbing, settle, state, tell } = setUp();
+  state.damaged.add(145);
+  const end = scrubbing(0);
+  await settle();
+  expect(checked).toEqual([]);
+  tell({ height: undefined, what: 'a file of the database' });
+  await settle(40);
+  expect(checked).toHaveLength(1);
+  await settle(1_000);
+  expect(checked.at(-1)?.from).toBeLessThan(LAST - 7);
+  await end();
+});
+
+it('the verification of a store comes to the oldest height, however often damage without a height is met meanwhile', async () => {
+  const { checked, clock, scrubbing, settle, tell } = setUp();
+  const end = scrubbing(1_000);
+  for (let seconds = 0; seconds < 10; seconds += 1) {
     await settle();
-    expect(checked).toEqual([]);
     tell({ height: undefined, what: 'a file of the database' });
-    await settle(40);
-    expect(checked).toHaveLength(1);
-    await settle(1_000);
-    expect(checked.at(-1)?.from).toBeLessThan(LAST - 7);
-    await end();
-  });
+    await clock.advance(1_100);
+  }
+  expect(checked.slice(0, 8).map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100, 142]);
+  await end();
+});
 
-  it('comes to the oldest height, however often damage without a height is met meanwhile', async () => {
-    const { checked, clock, scrubbing, settle, tell } = setUp();
-    const end = scrubbing(1_000);
-    for (let seconds = 0; seconds < 10; seconds += 1) {
-      await settle();
-      tell({ height: undefined, what: 'a file of the database' });
-      await clock.advance(1_100);
-    }
-    expect(checked.slice(0, 8).map(({ from }) => from)).toEqual([142, 134, 126, 118, 110, 102, 100, 142]);
-    await end();
-  });
-
-  it('is left to the process that leads', async () => {
-    const { checked, scrape, scrubbing, settle, state } = setUp({ leads: false });
-    const end = scrubbing(1_000);
-    await settle();
-    expect((await scrape()).value('store_scrub_bytes_per_second')).toBe(0);
-    expect(checked).toEqual([]);
-    state.leads = true;
-    await settle(60_000);
-    expect(checked.length).toBeGreaterThan(0);
-    await end();
-  });
+it('the verification of a store is left to the process that leads', async () => {
+  const { checked, scrape, scrubbing, settle, state } = setUp({ leads: false });
+  const end = scrubbing(1_000);
+  await settle();
+  expect((await scrape()).value('store_scrub_bytes_per_second')).toBe(0);
+  expect(checked).toEqual([]);
+  state.leads = true;
+  await settle(60_000);
+  expect(checked.length).toBeGreaterThan(0);
+  await end();
 });

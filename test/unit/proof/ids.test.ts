@@ -337,30 +337,25 @@ it('a block with one bit turned is not proven, or the same, where the bit is one
   expect(same).toBeGreaterThan(0);
 });
 
-describe('a block of an index, with its proof', () => {
-  const prover = new BlockProver({ chainId: 'flow-localnet' });
-  const stored = recorded.flatMap(({ full }) => {
-    const whole = prover.prove(full);
-    if (whole.kind !== 'proven') return [];
-    // An index keeps only the root of the seals.
-    const proving = { ...whole, sealedIds: undefined };
-    return [{ light: whole.block.encoded, proof: whole.proof, proving }];
-  });
+const prover = new BlockProver({ chainId: 'flow-localnet' });
+const stored = recorded.flatMap(({ full }) => {
+  const whole = prover.prove(full);
+  if (whole.kind !== 'proven') return [];
+  // An index keeps only the root of the seals.
+  const proving = { ...whole, sealedIds: undefined };
+  return [{ light: whole.block.encoded, proof: whole.proof, proving }];
+});
 
-  it('is proven to be what the full block was, loses what nothing covers, and is not proven without a proof, or with one of a later version', () => {
-    expect(stored.length).toBeGreaterThan(30);
-    for (const { light, proof, proving } of stored) expect(prover.proveStored(light, proof)).toEqual(proving);
-    const [{ light, proof, proving } = expect.unreachable('no block')] = stored;
-    const field = (tag: number) => Buffer.from([tag, 1, 65]);
-    const more = prover.proveStored(Buffer.concat([light, field(0x7a)]), Buffer.concat([proof, field(0x72)]));
-    expect(more).toEqual(proving);
-    const block = decodeBlockMessage(light);
-    expect(prover.proveStored(light, new Uint8Array())).toEqual({ kind: 'without_header', block });
-    // The form is the first field.
-    for (const later of [
-      Buffer.from([2, ...proof.subarray(1)]),
-      Buffer.from([1, 8, 99, ...proof.subarray(3)]),
-    ])
-      expect(prover.proveStored(light, later)).toEqual({ kind: 'unknown_form', block });
-  });
+it('a block of an index, with its proof is proven to be what the full block was, loses what nothing covers, and is not proven without a proof, or with one of a later version', () => {
+  expect(stored.length).toBeGreaterThan(30);
+  for (const { light, proof, proving } of stored) expect(prover.proveStored(light, proof)).toEqual(proving);
+  const [{ light, proof, proving } = expect.unreachable('no block')] = stored;
+  const field = (tag: number) => Buffer.from([tag, 1, 65]);
+  const more = prover.proveStored(Buffer.concat([light, field(0x7a)]), Buffer.concat([proof, field(0x72)]));
+  expect(more).toEqual(proving);
+  const block = decodeBlockMessage(light);
+  expect(prover.proveStored(light, new Uint8Array())).toEqual({ kind: 'without_header', block });
+  // The form is the first field.
+  for (const later of [Buffer.from([2, ...proof.subarray(1)]), Buffer.from([1, 8, 99, ...proof.subarray(3)])])
+    expect(prover.proveStored(light, later)).toEqual({ kind: 'unknown_form', block });
 });

@@ -1,6 +1,6 @@
 import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { logBytes, StorageError, syncDirectory, type StorageErrorKind } from '../../../src/storage/index.js';
 import { storageErrorFrom } from '../../../src/storage/StorageError.js';
 import { fault, flip, plainChain, rawEntries, RecordingLogger, refusal } from '../../support/index.js';
@@ -11,52 +11,50 @@ const chain = plainChain(100, 3);
 const { open, freshPath, closedStore, changedStore } = useStores();
 
 /** In use by another process: test/e2e/commands.test.ts. */
-describe('a store is not opened', () => {
-  it('for a newer schema, whatever else its meta record holds', async () => {
-    const key = Buffer.of(1);
-    const meta = Buffer.from('{"schemaVersion":99,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
-    const path = await changedStore(chain, (database) => database.put(key, sealed(key, meta)));
-    const error = refusal('configuration', /newer version.*schema 99.*Upgrade/s);
-    await expect(open(path)).rejects.toMatchObject(error);
-  });
+it('a store is not opened for a newer schema, whatever else its meta record holds', async () => {
+  const key = Buffer.of(1);
+  const meta = Buffer.from('{"schemaVersion":99,"chainId":"flow-localnet","sporks":"moved elsewhere"}');
+  const path = await changedStore(chain, (database) => database.put(key, sealed(key, meta)));
+  const error = refusal('configuration', /newer version.*schema 99.*Upgrade/s);
+  await expect(open(path)).rejects.toMatchObject(error);
+});
 
-  it('at a link to nowhere, or where the file system takes no directory', async () => {
-    const path = await freshPath();
-    await symlink(`${path}.nowhere`, path);
-    await expect(open(path)).rejects.toMatchObject(refusal('storage', /a link to nowhere/));
-    const error = fault('missing', /takes no new directories\. Choose another directory/);
-    await expect(open('/proc/fci/store')).rejects.toMatchObject(error);
-  });
+it('a store is not opened at a link to nowhere, or where the file system takes no directory', async () => {
+  const path = await freshPath();
+  await symlink(`${path}.nowhere`, path);
+  await expect(open(path)).rejects.toMatchObject(refusal('storage', /a link to nowhere/));
+  const error = fault('missing', /takes no new directories\. Choose another directory/);
+  await expect(open('/proc/fci/store')).rejects.toMatchObject(error);
+});
 
-  it('whose logs are counted beforehand, where there are any', async () => {
-    expect(await logBytes(await freshPath())).toBe(0);
-    const path = await closedStore(chain);
-    await writeFile(join(path, '999990.log'), 'four');
-    await symlink('/nowhere', join(path, '999991.log'));
-    expect(await logBytes(path)).toBeGreaterThanOrEqual(4);
-  });
+it('a store is not opened whose logs are counted beforehand, where there are any', async () => {
+  expect(await logBytes(await freshPath())).toBe(0);
+  const path = await closedStore(chain);
+  await writeFile(join(path, '999990.log'), 'four');
+  await symlink('/nowhere', join(path, '999991.log'));
+  expect(await logBytes(path)).toBeGreaterThanOrEqual(4);
+});
 
-  it('in a directory of other files, or in the database of another program', async () => {
-    const path = await freshPath();
-    await mkdir(path);
-    await writeFile(join(path, 'holiday.jpg'), '');
-    await expect(open(path)).rejects.toMatchObject(fault('not_a_store', 'holiday.jpg'));
-    expect(await readdir(path)).toEqual(['holiday.jpg']);
-    const other = await freshPath();
-    await withRawDatabase(other, (database) => database.put(Buffer.from('hello'), Buffer.from('world')));
-    await expect(open(other)).rejects.toMatchObject({ kind: 'not_a_store' });
-    expect(await rawEntries(other)).toHaveLength(1);
-  });
+it('a store is not opened in a directory of other files, or in the database of another program', async () => {
+  const path = await freshPath();
+  await mkdir(path);
+  await writeFile(join(path, 'holiday.jpg'), '');
+  await expect(open(path)).rejects.toMatchObject(fault('not_a_store', 'holiday.jpg'));
+  expect(await readdir(path)).toEqual(['holiday.jpg']);
+  const other = await freshPath();
+  await withRawDatabase(other, (database) => database.put(Buffer.from('hello'), Buffer.from('world')));
+  await expect(open(other)).rejects.toMatchObject({ kind: 'not_a_store' });
+  expect(await rawEntries(other)).toHaveLength(1);
+});
 
-  it.each<[string, Buffer, RegExp]>([
-    ['meta', Buffer.of(1), /meta record: its checksum/],
-    ['progress', Buffer.of(2), /progress record: its checksum/],
-  ])('when a record is damaged or missing: %s', async (_, key, message) => {
-    const path = await changedStore(chain, (database) => flip(database, key));
-    await expect(open(path)).rejects.toMatchObject(fault('corrupt', message));
-    await withRawDatabase(path, (database) => database.del(key));
-    await expect(open(path)).rejects.toBeInstanceOf(StorageError);
-  });
+it.each<[string, Buffer, RegExp]>([
+  ['meta', Buffer.of(1), /meta record: its checksum/],
+  ['progress', Buffer.of(2), /progress record: its checksum/],
+])('a store is not opened when a record is damaged or missing: %s', async (_, key, message) => {
+  const path = await changedStore(chain, (database) => flip(database, key));
+  await expect(open(path)).rejects.toMatchObject(fault('corrupt', message));
+  await withRawDatabase(path, (database) => database.del(key));
+  await expect(open(path)).rejects.toBeInstanceOf(StorageError);
 });
 
 it('a directory is made for its owner alone, with its parents', async () => {

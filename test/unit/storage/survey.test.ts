@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs';
 import { mkdir, readdir } from 'node:fs/promises';
 import { dirname } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { silentLogger } from '../../../src/observability/index.js';
 import { systemClock } from '../../../src/runtime/index.js';
 import { surveyStore } from '../../../src/storage/index.js';
@@ -36,45 +36,39 @@ async function reopened(path: string): Promise<string> {
   return path;
 }
 
-describe('a survey of a closed store', () => {
-  it('tells its chain, heights and plans, from its log or its tables, and changes nothing', async () => {
-    const path = await storeOfRanges();
-    const expected = {
-      sporks: [{ rootHeight: 40 }],
-      coverage: [range(10, 14), range(40, 44)],
-      plans: [plan],
-    };
-    const names = await readdir(path);
-    const besides = await readdir(dirname(path));
-    // A doctor that was killed left it, with links to tables that the store has no more.
-    await mkdir(`${path}.survey-${KILLED}`);
-    expect(await survey(path)).toMatchObject(expected);
-    expect([await readdir(path), await readdir(dirname(path))]).toEqual([names, besides]);
+it('a survey of a closed store tells its chain, heights and plans, from its log or its tables, and changes nothing', async () => {
+  const path = await storeOfRanges();
+  const expected = { sporks: [{ rootHeight: 40 }], coverage: [range(10, 14), range(40, 44)], plans: [plan] };
+  const names = await readdir(path);
+  const besides = await readdir(dirname(path));
+  // A doctor that was killed left it, with links to tables that the store has no more.
+  await mkdir(`${path}.survey-${KILLED}`);
+  expect(await survey(path)).toMatchObject(expected);
+  expect([await readdir(path), await readdir(dirname(path))]).toEqual([names, besides]);
 
-    const again = await survey(await reopened(path));
-    expect(again).toMatchObject(expected);
-    expect(again.bytes).toBeGreaterThan(0);
-    expect(again.bytes).toBe(filesOf(path, TABLE).reduce((sum, file) => sum + statSync(file).size, 0));
-  });
+  const again = await survey(await reopened(path));
+  expect(again).toMatchObject(expected);
+  expect(again.bytes).toBeGreaterThan(0);
+  expect(again.bytes).toBe(filesOf(path, TABLE).reduce((sum, file) => sum + statSync(file).size, 0));
+});
 
-  it('goes by the newest of what was written, and by nothing that was deleted', async () => {
-    const path = await reopened(await storeOfRanges());
-    const again = await open(path);
-    await again.commit({ blocks: chain.slice(35, 38), latestIndexedHeight: 47 });
-    await again.ranges.change({ plans: [] });
-    await again.close();
-    const newest = { coverage: [range(10, 14), range(40, 47)], plans: [] };
-    expect(await survey(path)).toMatchObject(newest);
-    // The same in tables: the old values still stand in those below.
-    expect(await survey(await reopened(path))).toMatchObject(newest);
-  });
+it('a survey of a closed store goes by the newest of what was written, and by nothing that was deleted', async () => {
+  const path = await reopened(await storeOfRanges());
+  const again = await open(path);
+  await again.commit({ blocks: chain.slice(35, 38), latestIndexedHeight: 47 });
+  await again.ranges.change({ plans: [] });
+  await again.close();
+  const newest = { coverage: [range(10, 14), range(40, 47)], plans: [] };
+  expect(await survey(path)).toMatchObject(newest);
+  // The same in tables: the old values still stand in those below.
+  expect(await survey(await reopened(path))).toMatchObject(newest);
+});
 
-  it('finds nothing where nothing is, and no height where none was indexed', async () => {
-    const path = await freshPath();
-    await expect(survey(path)).rejects.toMatchObject({ kind: 'missing' });
-    await (await begin(open(path), 10)).close();
-    expect(await survey(path)).toMatchObject({ sporks: [{ rootHeight: 10 }], coverage: [], plans: [] });
-  });
+it('a survey of a closed store finds nothing where nothing is, and no height where none was indexed', async () => {
+  const path = await freshPath();
+  await expect(survey(path)).rejects.toMatchObject({ kind: 'missing' });
+  await (await begin(open(path), 10)).close();
+  expect(await survey(path)).toMatchObject({ sporks: [{ rootHeight: 10 }], coverage: [], plans: [] });
 });
 
 it.each([
