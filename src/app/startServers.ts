@@ -18,7 +18,7 @@ export async function startServers(config: DaemonConfig, parts: ServedParts) {
   const { backfill, health, lifecycle, logger, secretFiles } = parts;
   const metricsServer = await startMetricsServer(config, parts);
   const control = await openControlSocket(config.dataDir, {
-    obey: (command) => obeyBackfill(command, backfill.source, backfill.plan),
+    obey: (command) => obeyBackfill(command, backfill.source, parts),
     ...parts,
   });
   const addresses: Partial<ReaderAddresses> = (await serveReaders(config, parts)) ?? {};

@@ -117,10 +117,8 @@ export function openUpstream(
     published.notify();
     window.moved();
   };
-  const backfill: Backfill = fillHistory(
-    { config, maxRangeHeights },
-    { ...common, queue, onPublished, onDamage: healing.found },
-  );
+  const ofHistory = { ...common, queue, maxRangeHeights, onPublished, onDamage: healing.found };
+  const backfill: Backfill = fillHistory(config, ofHistory);
   const prover = certificates && openProver(config, { ...common, certificates, window });
   const proofs =
     config.proof.mode === 'off'

@@ -58,7 +58,7 @@ export const exitCodes = {
   unavailable: {
     code: 75,
     meaning:
-      'Not available now, and perhaps later: a port that is taken, an address that this machine does not have yet, no file or thread left to open, a start height that only a node has which does not answer. Trying again may help.',
+      'Not available now, and perhaps later: a port that is taken, an address that this machine does not have yet, no file or thread left to open, a height to begin at that only nodes know which do not answer. Trying again may help.',
   },
   foreign: { code: 76, meaning: 'The nodes or the store belong to another chain or spork.' },
   configuration: {

@@ -1,10 +1,12 @@
 import type { AccessNetwork, SporkTable } from '../../../access/index.js';
 import { readHeightsToFill, type HeightsToFill } from '../../../config/index.js';
-import type { FillOrder, WorkSource } from '../../../ranges/index.js';
-import { OperatorError } from '../../../runtime/index.js';
-import type { BackfillPlan, HeightRange, IndexStore, SporkRecord } from '../../../storage/index.js';
+import type { Logger } from '../../../observability/index.js';
+import { localWorkSource } from '../../../ranges/index.js';
+import type { FillOrder, ServedHeights, SharedQueue, WorkSource } from '../../../ranges/index.js';
+import { OperatorError, type Clock, type Random } from '../../../runtime/index.js';
+import { sharedRangesOf } from '../../../storage/index.js';
+import type { BackfillPlan, HeightRange, IndexStore } from '../../../storage/index.js';
 import { notUnderstood } from '../../lifecycle/openControlSocket.js';
-import { NotKnownYet } from './NotKnownYet.js';
 
 /** A change to what history is filled in. */
 export type BackfillCommand =
@@ -22,17 +24,27 @@ export interface BackfillOutcome {
   readonly redriven?: number;
 }
 
-/** Carries out a command, in a daemon or on a store without one. Expected errors: OperatorError `usage`. */
+/** What is known about the chain; without nodes, only the spork table and the sporks that the store holds. */
+interface KnownChain {
+  readonly sporks: SporkTable;
+  readonly store: Pick<IndexStore, 'meta'>;
+  readonly network?: Pick<AccessNetwork, 'liveRoot' | 'lowestHeight'> | undefined;
+}
+
+/**
+ * Carries out a command, in a daemon or on a store without one. Expected errors: OperatorError `usage`; `unavailable` while no
+ * node reports where the plan begins.
+ */
 export async function obeyBackfill(
   command: unknown,
-  source: Pick<WorkSource, 'pause' | 'resume' | 'cancel' | 'redrive'>,
-  plan: (heights: HeightsToFill, order: FillOrder) => Promise<BackfillPlan>,
+  source: WorkSource,
+  known: KnownChain,
 ): Promise<BackfillOutcome> {
   const given = (command ?? {}) as { readonly [Field in 'do' | 'heights' | 'order' | 'plan']?: unknown };
   const { do: what, heights, order, plan: id } = given;
   if (what === 'plan' && typeof heights === 'string' && (order === 'newest' || order === 'oldest')) {
     const wanted = readHeightsToFill(heights);
-    if (wanted !== undefined) return { plan: await plan(wanted, order) };
+    if (wanted !== undefined) return { plan: await source.plan({ ...heightsOf(wanted, known), order }) };
   }
   if (what === 'redrive') return { redriven: await source.redrive() };
   const isOfPlans = what === 'pause' || what === 'resume' || what === 'cancel';
@@ -41,46 +53,28 @@ export async function obeyBackfill(
   return {};
 }
 
-/** What is known about the chain; without nodes, only the spork table. */
-export interface KnownChain {
-  readonly sporks: SporkTable;
-  readonly network?: Pick<AccessNetwork, 'liveRoot' | 'lowestHeight'> | undefined;
+function heightsOf({ from, to }: HeightsToFill, known: KnownChain): HeightRange {
+  // An empty store is refused by the source.
+  const { firstHeight: first = Infinity } = known.store.meta() ?? {};
+  const lowest = lowestOf(from, known);
+  if (to !== undefined || lowest < first) return { from: lowest, to: to ?? first - 1 };
+  throw new OperatorError(
+    'usage',
+    `Height ${lowest} is not below the first height of the live range, ${first}: there is nothing to plan.`,
+  );
 }
 
-/** The heights as numbers. Expected errors: OperatorError `usage`. */
-export function heightsOf(
-  { from, to }: HeightsToFill,
-  store: Pick<IndexStore, 'meta' | 'latestBlock'>,
-  chain: KnownChain,
-): HeightRange {
-  const meta = store.meta();
-  if (meta === undefined || store.latestBlock() === undefined)
-    throw usage(
-      'The store holds nothing yet. Let the daemon index its first block, then plan what lies below it.',
-    );
-  const first = meta.firstHeight;
-  const lowest = lowestOf(from, chain, meta.sporks);
-  if (to === undefined && lowest >= first)
-    throw usage(
-      `Height ${lowest} is not below the first height of the live range, ${first}: there is nothing to plan.`,
-    );
-  return { from: lowest, to: to ?? first - 1 };
-}
-
-function lowestOf(
-  from: HeightsToFill['from'],
-  { network, sporks }: KnownChain,
-  recorded: readonly SporkRecord[],
-): number {
+function lowestOf(from: HeightsToFill['from'], { network, sporks, store }: KnownChain): number {
   if (typeof from === 'number') return from;
   if (typeof from === 'object') {
     const spork = sporks.find(({ name }) => name === from.spork);
     if (spork !== undefined) return spork.rootHeight;
     const names = sporks.map(({ name }) => name).join(', ');
-    const known = names === '' ? '' : `, which has ${names}`;
-    throw usage(`There is no spork ${from.spork} in config/sporks.json for this network${known}.`);
+    const has = names === '' ? '' : `, which has ${names}`;
+    const message = `There is no spork ${from.spork} in config/sporks.json for this network${has}.`;
+    throw new OperatorError('usage', message);
   }
-  // Without nodes, the index still knows the sporks that it holds.
+  const recorded = store.meta()?.sporks ?? [];
   const [lowestKnown] = [...sporks, ...recorded].map(({ rootHeight }) => rootHeight).sort((a, b) => a - b);
   const lowest =
     from === 'root'
@@ -90,13 +84,32 @@ function lowestOf(
         : network.lowestHeight();
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
-  if (network !== undefined)
-    throw new NotKnownYet('usage', `No access node reports ${which}. Name a height to begin the plan at.`);
-  throw usage(
-    `Only access nodes know ${which}: start the daemon and plan again, or name a height to begin the plan at.`,
-  );
+  if (network === undefined)
+    throw new OperatorError(
+      'usage',
+      `Only access nodes know ${which}: start the daemon and plan again, or name a height to begin the plan at.`,
+    );
+  const message = `No access node reports ${which}. Name a height to begin the plan at.`;
+  throw new OperatorError('unavailable', message);
 }
 
-function usage(message: string): OperatorError {
-  return new OperatorError('usage', message);
+/** Where the ranges of a store come from: the queue of the processes that share it, or the store alone. */
+export function workSourceOf(
+  parts: {
+    readonly store: IndexStore;
+    /** Shared with other processes. Absent: no other process has the store. */
+    readonly queue?: SharedQueue | undefined;
+    /** The most heights of one range. Default: as many as the store takes. */
+    readonly maxRangeHeights?: number | undefined;
+    readonly clock: Clock;
+    readonly random: Random;
+    readonly logger: Logger;
+  },
+  chain: ServedHeights,
+) {
+  const { maxRangeHeights, queue, store } = parts;
+  const book = sharedRangesOf(store);
+  return queue !== undefined && book !== undefined
+    ? queue.source({ maxRangeHeights }, { book, chain })
+    : localWorkSource({ maxRangeHeights }, { ...parts, chain });
 }

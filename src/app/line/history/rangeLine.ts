@@ -2,9 +2,10 @@ import { Window } from '../../../collections/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import type { RootParent } from '../../../finality/index.js';
 import { measureProgress, type Logger } from '../../../observability/index.js';
+import { common, countHeights } from '../../../ranges/index.js';
 import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js';
 import { every, isAbort, type Clock } from '../../../runtime/index.js';
-import type { HeightRange, IndexStore } from '../../../storage/index.js';
+import { rangesInWords, type HeightRange, type IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './paceHistory.js';
 import { buildLine, type ChainHead, type IndexingLine, type SharedParts } from '../buildLine.js';
 import { confirmRootAbove, rootParentsOf } from '../../lifecycle/knownBlocks.js';
@@ -33,15 +34,18 @@ export interface HistoryParts extends SharedParts {
 
 /**
  * Fills one range with the same line that follows the head: bounded by the end of the range, with its own window and byte
- * budget, and with lower priority than the live range at every node unless it is urgent. Expected errors: `StorageError`.
+ * budget, and with lower priority than the live range at every node, unless readers miss damaged heights of it. `onGrown`: called
+ * with the number of heights that became durable. Expected errors: `StorageError`.
  */
 export async function startRangeLine(
   config: DaemonConfig,
   parts: HistoryParts,
   { range, store }: RangeJob,
-  { isUrgent, onGrown }: { readonly isUrgent: boolean; readonly onGrown: (heights: number) => void },
+  onGrown: (heights: number) => void,
 ): Promise<HistoryLine> {
   const { clock, network } = parts;
+  const damaged = common([range], parts.store.healing());
+  const isUrgent = damaged.length > 0;
   const nodes = isUrgent ? network : network.history;
   const isRoot = (height: number): boolean => network.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
@@ -84,7 +88,12 @@ export async function startRangeLine(
       grewAtMs = clock.monotonic();
       onGrown(latest - before);
     }
-    if (latest === range.to) settle({ kind: 'published' });
+    if (latest !== range.to) return;
+    if (isUrgent && latest > before) {
+      parts.metrics.healedHeights.inc(countHeights(damaged));
+      parts.logger.info({ heights: rangesInWords(damaged) }, 'damaged heights are whole again');
+    }
+    settle({ kind: 'published' });
   });
   // The range as a whole reports what holds it up; the log messages of its parts are meant for the live range.
   const quiet = (fields: object, message: string): void =>
