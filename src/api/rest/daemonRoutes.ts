@@ -24,7 +24,7 @@ import { anAddress, finality, heightErrors, idErrors, inPath, inQuery, type Rout
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
-import { rangeFor, single, wantsProven, word } from '../view/queryParameters.js';
+import { rangeFor, single, word } from '../view/queryParameters.js';
 import { statusSchema, type StatusSource } from '../view/statusDocument.js';
 import { eventStream, heightSchema, rewindSchema } from './eventStream.js';
 
@@ -170,8 +170,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       handle: async ({ params: { address = '' }, query }) => {
         const the = (name: string): string => single(query, name);
         const request = { address, role: the('role'), limit: the('limit'), cursor: the('cursor') };
-        const until = wantsProven(query) ? 'proven' : undefined;
-        return { body: await accountDocument(reader, request, status.range(), until) };
+        return { body: await accountDocument(reader, request, rangeFor(query, status)()) };
       },
     },
   ];
