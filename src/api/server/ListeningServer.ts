@@ -79,7 +79,7 @@ export abstract class ListeningServer {
     this.#name = name;
     this.#options = options;
     this.#dependencies = dependencies;
-    this.guard = new TokenGuard(options);
+    this.guard = new TokenGuard(options.secrets);
     this.limiter = new AddressLimiter(options.ratePerSecondPerAddress ?? 0, dependencies.clock);
     this.hold = heldBytes(options.maxHeldBytes);
     this.countRequest = requestCounter(name === 'grpc' ? 'grpc' : 'http', dependencies);
@@ -129,7 +129,7 @@ export abstract class ListeningServer {
 
   /** Replaces tokens, and the certificate for new connections; a plain-text port stays plain text. */
   secure(secrets: ApiSecrets): void {
-    this.guard.set(secrets);
+    this.guard.secrets = secrets;
     const server: Server = this.accepted.server;
     if (server instanceof TlsServer && secrets.tls !== undefined)
       server.setSecureContext(contextOf(secrets.tls));
