@@ -113,16 +113,16 @@ export async function lookupDocument(
       collection: collectionBody(id, encoded),
     };
   }
-  const { blockId, collectionId, encoded, place } = await view.transaction(id);
+  const stored = await view.transaction(id);
   const places = await reader.transactionPlaces(id, MAX_PLACES + 1);
   return {
     kind,
     id,
-    block_id: blockId,
-    collection_id: collectionId,
-    ...transactionPlace(place),
+    block_id: stored.blockId,
+    collection_id: stored.collectionId,
+    ...transactionPlace(stored.place),
     ...listed(view, places, transactionPlace),
-    transaction: transactionBody(id, encoded),
+    transaction: transactionBody(stored),
   };
 }
 

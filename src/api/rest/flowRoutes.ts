@@ -1,3 +1,4 @@
+import { identifyTransactions } from '../../flow/index.js';
 import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
 import type { HttpResponse } from '../http/types.js';
 import {
@@ -10,7 +11,6 @@ import {
   restBlockCollections,
   restCollection,
   restTransaction,
-  restTransactions,
   transactionSchema,
 } from '../json.js';
 import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
@@ -120,7 +120,7 @@ export function flowRoutes(
         const view = now(query);
         const isExpanded = parse.parseExpand(query, [TRANSACTIONS]).has(TRANSACTIONS);
         const { block, collections, isForever } = await collectionsOf(params['block'] ?? '', view);
-        return kept(restBlockCollections(block.id, block.height, collections, isExpanded), query, isForever);
+        return kept(restBlockCollections(block, collections, isExpanded), query, isForever);
       },
     },
     {
@@ -134,7 +134,7 @@ export function flowRoutes(
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { encoded } = await now(query).collection(id);
-        return kept(restCollection(id, encoded, expanded.has(TRANSACTIONS)), query);
+        return kept(restCollection(id, identifyTransactions(encoded), expanded.has(TRANSACTIONS)), query);
       },
     },
     {
@@ -156,7 +156,8 @@ export function flowRoutes(
         const requested = parse.parseBlockOf(query);
         parse.parseExpand(query, [], [RESULT]);
         const { collections, isForever } = await collectionsOf(requested, view);
-        return kept(restTransactions(collections), query, isForever);
+        const transactions = collections.flatMap(({ encoded }) => identifyTransactions(encoded));
+        return kept(transactions.map(restTransaction), query, isForever);
       },
     },
     {
@@ -169,8 +170,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
-        const { encoded } = await now(query).transaction(id);
-        return kept(restTransaction(id, encoded), query);
+        return kept(restTransaction(await now(query).transaction(id)), query);
       },
     },
     {
