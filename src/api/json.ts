@@ -207,22 +207,20 @@ export const blockSchema = T.object(
   },
 ).named('Block');
 
-/** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
+/** `encoded` is the stored block record. `isExpanded`: its payload is included instead of linked. */
 export function restBlock(
   encoded: Uint8Array,
-  sealedHeight: number | undefined,
-  expand: { readonly payload: boolean; readonly proven?: boolean },
+  { isExpanded, isProven, isSealed }: Readonly<Record<'isExpanded' | 'isProven' | 'isSealed', boolean>>,
 ): T.Described<typeof blockSchema> {
   const block = decodeBlock(encoded);
   const self = `/v1/blocks/${block.id}`;
   return {
     header: header(block),
-    ...(expand.payload ? { payload: payload(block) } : {}),
-    _expandable: expand.payload ? {} : { payload: `${self}/payload` },
+    ...(isExpanded ? { payload: payload(block) } : {}),
+    _expandable: isExpanded ? {} : { payload: `${self}/payload` },
     _links: { _self: self },
-    block_status:
-      sealedHeight !== undefined && block.height <= sealedHeight ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
-    ...(expand.proven === undefined ? {} : { proven: expand.proven }),
+    block_status: isSealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
+    proven: isProven,
   };
 }
 

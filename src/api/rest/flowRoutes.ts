@@ -225,13 +225,11 @@ async function blocksResponse(
   keys: readonly Parameters<IndexView['block']>[0][],
   { view, query, mayBeForever }: { view: IndexView; query: Query; mayBeForever: boolean },
 ): Promise<HttpResponse> {
-  const expanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
+  const isExpanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]).has(PAYLOAD);
   const stored: StoredBlock[] = [];
   for (const key of keys) stored.push(await view.block(key));
-  const sealed = view.range.sealed ?? undefined;
-  const payload = expanded.has(PAYLOAD);
   const blocks = stored.map(({ block: { encoded, height } }) =>
-    restBlock(encoded, sealed, { payload, proven: view.isProven(height) }),
+    restBlock(encoded, { isExpanded, isProven: view.isProven(height), isSealed: view.isSealed(height) }),
   );
   // Where finality is proven, what is not proven yet may become so.
   const isSettled = ({ block: { height } }: StoredBlock): boolean =>

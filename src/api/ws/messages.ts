@@ -137,8 +137,7 @@ function textOf(args: Fields, name: string): string | undefined {
 }
 
 function blockPayload({ stored: { block }, isProven }: HeightEvent, until: Following['until']): unknown {
-  const sealedHeight = until === 'sealed' ? block.height : undefined;
-  return restBlock(block.encoded, sealedHeight, { payload: true, proven: isProven });
+  return restBlock(block.encoded, { isExpanded: true, isProven, isSealed: until === 'sealed' });
 }
 
 function headerPayload({ stored: { block }, isProven }: HeightEvent): unknown {
