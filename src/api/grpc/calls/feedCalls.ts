@@ -1,21 +1,14 @@
-import { identifierBytes, timeOfBlock, varintLength, WireWriter, writeVarint } from '../../../flow/index.js';
+import { encodeTimestamp, identifierBytes, timeOfBlock, varintLength } from '../../../flow/index.js';
+import { WireWriter, writeVarint } from '../../../flow/index.js';
 import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { IndexReader } from '../../../storage/index.js';
 import type { ChangeFeed } from '../../feed/changeFeed.js';
-import type {
-  Cursor,
-  FeedEvent,
-  FeedSink,
-  Following,
-  HeightEvent,
-  ProvenBlock,
-  RewindEvent,
-  StartPoint,
-} from '../../feed/following.js';
+import type { Cursor, FeedEvent, FeedSink, Following, HeightEvent } from '../../feed/following.js';
+import type { ProvenBlock, RewindEvent, StartPoint } from '../../feed/following.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import { fieldsOf, finalityOf, headerMessage, heightOf, idOf, provableBlock } from './calls.js';
-import { refuseFullBlock, timestampMessage } from './calls.js';
+import { refuseFullBlock } from './calls.js';
 import type { StreamCall } from './calls.js';
 
 /** Fields of the requests of `IndexAPI`. */
@@ -156,7 +149,7 @@ function blockMessage({ stored }: HeightEvent): Buffer {
 function digestMessage({ stored: { block } }: HeightEvent): Buffer {
   const timestamp = timeOfBlock(block.encoded);
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
-  if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
+  if (timestamp !== undefined) digest.element(3, encodeTimestamp(timestamp));
   return digest.finish();
 }
 
@@ -186,7 +179,7 @@ function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
     .number(1, block.height)
     .bytes(2, identifierBytes(block.id))
     .bytes(3, identifierBytes(block.parentId));
-  if (timestamp !== undefined) message.element(4, timestampMessage(timestamp));
+  if (timestamp !== undefined) message.element(4, encodeTimestamp(timestamp));
   block.collectionIds.forEach((id, index) => {
     const collection = new WireWriter()
       .bytes(1, identifierBytes(id))
