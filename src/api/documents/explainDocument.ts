@@ -1,14 +1,8 @@
 import type { Identifier } from '../../flow/index.js';
 import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
 import { heightsInWords, isHealing } from '../view/ApiError.js';
-import type {
-  ExplainDocument,
-  ExplainStage,
-  HeightWork,
-  HeightWorkSource,
-  PlannedHeight,
-  WorkMoment,
-} from './explanation.js';
+import type { ExplainDocument, ExplainStage, HeightWork, HeightWorkSource } from './explanation.js';
+import type { PlannedHeight, WorkMoment } from './explanation.js';
 import { parseBlockKey } from '../view/queryParameters.js';
 import { awaitsProof, coverageOf, lastReadable, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 

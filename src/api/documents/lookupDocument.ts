@@ -1,14 +1,8 @@
 import type { CollectionPlace, IndexReader, StoredBlock, TransactionPlace } from '../../storage/index.js';
 import { IndexView } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
-import {
-  blockBody,
-  blockBodyFields,
-  collectionBody,
-  collectionBodySchema,
-  transactionBody,
-  transactionBodySchema,
-} from '../json.js';
+import { blockBody, blockBodyFields, collectionBody, collectionBodySchema } from '../json.js';
+import { transactionBody, transactionBodySchema } from '../json.js';
 import * as T from '../Schema.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 

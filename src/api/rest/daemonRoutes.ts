@@ -1,21 +1,11 @@
 import { quoted, type Clock } from '../../runtime/index.js';
-import {
-  accountDocument,
-  accountRoleNames,
-  accountTransactionsSchema,
-  DEFAULT_PAGE_ITEMS,
-  MAX_PAGE_ITEMS,
-} from '../documents/accountTransactions.js';
+import { accountDocument, accountRoleNames } from '../documents/accountTransactions.js';
+import { accountTransactionsSchema, DEFAULT_PAGE_ITEMS } from '../documents/accountTransactions.js';
+import { MAX_PAGE_ITEMS } from '../documents/accountTransactions.js';
 import { explainDocument } from '../documents/explainDocument.js';
 import { explainSchema, type HeightWorkSource } from '../documents/explanation.js';
-import {
-  exportLine,
-  exportPage,
-  exportRange,
-  NDJSON_TYPE,
-  storedLine,
-  storedPage,
-} from '../documents/exportPage.js';
+import { exportLine, exportPage, exportRange, NDJSON_TYPE, storedLine } from '../documents/exportPage.js';
+import { storedPage } from '../documents/exportPage.js';
 import { proofDocument, proofSchema } from '../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import type { LookupKind } from '../documents/lookupDocument.js';

@@ -1,18 +1,9 @@
 import { identifyTransactions } from '../../flow/index.js';
 import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
 import type { HttpResponse } from '../http/types.js';
-import {
-  blockBody,
-  blockCollectionsSchema,
-  blockSchema,
-  collectionSchema,
-  payloadSchema,
-  restBlock,
-  restBlockCollections,
-  restCollection,
-  restTransaction,
-  transactionSchema,
-} from '../json.js';
+import { blockBody, blockCollectionsSchema, blockSchema, collectionSchema, payloadSchema } from '../json.js';
+import { restBlock, restBlockCollections, restCollection, restTransaction } from '../json.js';
+import { transactionSchema } from '../json.js';
 import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
 import type { Route } from '../openapi.js';
 import * as T from '../Schema.js';
