@@ -23,6 +23,6 @@ export type { ExplainDocument } from './documents/explanation.js';
 export { exportedLines, MAX_PAGE_HEIGHTS, PAGE_BYTES } from './documents/exportPage.js';
 export type { StoredLine } from './documents/exportPage.js';
 export { MAX_MISSING_SHOWN } from './documents/explanation.js';
-export type { HeightWork, MissingDocument, NamedHeight } from './documents/explanation.js';
+export type { HeightWork, MissingDocument } from './documents/explanation.js';
 export type { PlannedHeight, WorkDocument, WorkMoment } from './documents/explanation.js';
 export { isLoopback } from './server/ListeningServer.js';

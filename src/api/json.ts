@@ -55,11 +55,11 @@ export const transactionSchema = T.object({
   _links: T.selfLink,
 }).named('Transaction');
 
-/** `encoded` is the wire form of the transaction, `id` its id (taken from the index, not recomputed). */
-export function transactionBody(
-  id: Identifier,
-  encoded: Uint8Array,
-): T.Described<typeof transactionBodySchema> {
+/** A stored transaction. Its id is taken as given, not recomputed. */
+export function transactionBody({
+  id,
+  encoded,
+}: IdentifiedTransaction): T.Described<typeof transactionBodySchema> {
   const transaction = decodeTransaction(encoded);
   const { proposalKey } = transaction;
   return {
@@ -80,15 +80,15 @@ export function transactionBody(
   };
 }
 
-export function restTransaction(id: Identifier, encoded: Uint8Array): T.Described<typeof transactionSchema> {
+export function restTransaction(stored: IdentifiedTransaction): T.Described<typeof transactionSchema> {
   // Not spread: V8 takes as long to spread the body as to make it.
-  return Object.assign(transactionBody(id, encoded), {
-    _expandable: { result: `/v1/transaction_results/${id}` },
-    _links: { _self: transactionLink(id) },
+  return Object.assign(transactionBody(stored), {
+    _expandable: { result: `/v1/transaction_results/${stored.id}` },
+    _links: { _self: transactionLink(stored) },
   });
 }
 
-function transactionLink(id: Identifier): string {
+function transactionLink({ id }: Pick<IdentifiedTransaction, 'id'>): string {
   return `/v1/transactions/${id}`;
 }
 
@@ -109,7 +109,6 @@ const linkedFields = {
 const expandedFields = { transactions: T.arrayOf(transactionSchema).note('With expand=transactions.') };
 
 export const collectionSchema = T.object(linkedFields, expandedFields).named('Collection');
-type RestCollection = T.Described<typeof collectionSchema>;
 
 /** Flow's REST interface has no such response. */
 export const blockCollectionsSchema = T.object({
@@ -129,66 +128,41 @@ export const collectionBodySchema = T.object({
   transactions: T.arrayOf(transactionBodySchema),
 });
 
-/**
- * `encoded` is the stored form: the transactions one after another, as in a `GetFullCollectionByID` response. `isExpanded`: they
- * are included instead of linked.
- */
-export function restCollection(id: Identifier, encoded: Uint8Array, isExpanded: boolean): RestCollection {
-  return collectionOf(id, identifyTransactions(encoded), isExpanded);
+/** `isExpanded`: its transactions are included instead of linked. */
+export function restCollection(
+  id: Identifier,
+  transactions: readonly IdentifiedTransaction[],
+  isExpanded: boolean,
+): T.Described<typeof collectionSchema> {
+  const _links = { _self: `/v1/collections/${id}` };
+  return isExpanded
+    ? { id, transactions: transactions.map(restTransaction), _expandable: {}, _links }
+    : { id, _expandable: { transactions: transactions.map(transactionLink) }, _links };
 }
 
 export function restBlockCollections(
-  blockId: Identifier,
-  height: number,
+  block: { readonly id: Identifier; readonly height: number },
   collections: readonly { readonly id: Identifier; readonly encoded: Uint8Array }[],
   isExpanded: boolean,
 ): T.Described<typeof blockCollectionsSchema> {
   return {
-    block_id: blockId,
-    height: String(height),
+    block_id: block.id,
+    height: String(block.height),
     collections: collections.map(({ id, encoded }) => {
       const transactions = identifyTransactions(encoded);
-      return {
-        ...collectionOf(id, transactions, isExpanded),
-        transaction_ids: transactions.map((one) => one.id),
-      };
+      const transactionIds = transactions.map((one) => one.id);
+      return { ...restCollection(id, transactions, isExpanded), transaction_ids: transactionIds };
     }),
-    _links: { _self: `/v1/blocks/${blockId}/collections` },
+    _links: { _self: `/v1/blocks/${block.id}/collections` },
   };
 }
 
-/** The transactions of these collections, in order. */
-export function restTransactions(collections: readonly { readonly encoded: Uint8Array }[]) {
-  return collections
-    .flatMap(({ encoded }) => identifyTransactions(encoded))
-    .map((one) => restTransaction(one.id, one.encoded));
-}
-
+/** `encoded` is the stored form: the transactions one after another, as in a `GetFullCollectionByID` response. */
 export function collectionBody(
   id: Identifier,
   encoded: Uint8Array,
 ): T.Described<typeof collectionBodySchema> {
-  return {
-    id,
-    transactions: identifyTransactions(encoded).map((one) => transactionBody(one.id, one.encoded)),
-  };
-}
-
-function collectionOf(
-  id: Identifier,
-  transactions: readonly IdentifiedTransaction[],
-  isExpanded: boolean,
-): RestCollection {
-  const _links = { _self: `/v1/collections/${id}` };
-  if (!isExpanded) {
-    return { id, _expandable: { transactions: transactions.map((one) => transactionLink(one.id)) }, _links };
-  }
-  return {
-    id,
-    transactions: transactions.map((one) => restTransaction(one.id, one.encoded)),
-    _expandable: {},
-    _links,
-  };
+  return { id, transactions: identifyTransactions(encoded).map(transactionBody) };
 }
 
 const headerSchema = T.object({
@@ -233,22 +207,20 @@ export const blockSchema = T.object(
   },
 ).named('Block');
 
-/** `encoded` is the stored block record; the status follows from the sealed head (`undefined` while unknown). */
+/** `encoded` is the stored block record. `isExpanded`: its payload is included instead of linked. */
 export function restBlock(
   encoded: Uint8Array,
-  sealedHeight: number | undefined,
-  expand: { readonly payload: boolean; readonly proven?: boolean },
+  { isExpanded, isProven, isSealed }: Readonly<Record<'isExpanded' | 'isProven' | 'isSealed', boolean>>,
 ): T.Described<typeof blockSchema> {
   const block = decodeBlock(encoded);
   const self = `/v1/blocks/${block.id}`;
   return {
     header: header(block),
-    ...(expand.payload ? { payload: payload(block) } : {}),
-    _expandable: expand.payload ? {} : { payload: `${self}/payload` },
+    ...(isExpanded ? { payload: payload(block) } : {}),
+    _expandable: isExpanded ? {} : { payload: `${self}/payload` },
     _links: { _self: self },
-    block_status:
-      sealedHeight !== undefined && block.height <= sealedHeight ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
-    ...(expand.proven === undefined ? {} : { proven: expand.proven }),
+    block_status: isSealed ? 'BLOCK_SEALED' : 'BLOCK_FINALIZED',
+    proven: isProven,
   };
 }
 

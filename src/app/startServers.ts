@@ -1,6 +1,7 @@
 import { blockAbove, MAX_MISSING_SHOWN, metricsServer } from '../api/index.js';
 import type { HeightWork, HttpServer, WorkMoment } from '../api/index.js';
 import type { DaemonConfig } from '../config/index.js';
+import type { Identifier } from '../flow/index.js';
 import { maskedEndpoint } from '../runtime/index.js';
 import { mergedPage } from '../observability/index.js';
 import type { DaemonParts } from './health/diagnose.js';
@@ -72,11 +73,7 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
       nodes: config.api.forward ? network.live().map(({ endpoint }) => endpoint) : [],
     }),
     status: health.status,
-    momentAt: (height) => momentAt(health, height),
-    naming: (id) => {
-      const above = blockAbove(parts.store, { id });
-      return above ? { kind: 'block', height: above.height } : health.diagnosis.line()?.mcq.naming(id);
-    },
+    momentAt: (key) => momentAt(health, key),
     damaged: healing.found,
     admission: network.forwardingAdmission,
   });
@@ -88,11 +85,17 @@ async function serveReaders(config: DaemonConfig, parts: ServedParts): Promise<R
   return serving;
 }
 
-/** What the daemon knows about the work on one height, read from the parts of the line on demand. */
-function momentAt(daemon: DaemonStatus, height: number): WorkMoment {
+/** What the daemon knows about the work on a height or id, read from the parts of the line on demand. */
+function momentAt(daemon: DaemonStatus, key: number | Identifier): WorkMoment {
+  const above = blockAbove(daemon.parts.store, key);
+  const durable = above && ({ kind: 'block', height: above.height } as const);
+  const named = typeof key === 'number' ? undefined : (durable ?? daemon.diagnosis.line()?.mcq.naming(key));
+  // Below all heights there is no work.
+  const height = typeof key === 'number' ? key : (named?.height ?? -1);
   return {
     range: daemon.range(),
-    durableId: blockAbove(daemon.parts.store, { height })?.id,
+    named,
+    durableId: above?.id,
     daemon: { reasons: daemon.monitor.readiness().reasons, work: heightWork(daemon, height) },
     history: daemon.backfillWatch.plannedAt(height),
   };

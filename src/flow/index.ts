@@ -7,18 +7,12 @@ export {
   toAddress,
 } from './entities/accounts.js';
 export type { AccountRole, Address } from './entities/accounts.js';
-export { decodeBlock, encodeBlock, encodeGuarantee, NO_TIME, timeOfBlock } from './entities/block.js';
+export { decodeBlock, encodeBlock, encodeGuarantee, encodeTimestamp, NO_TIME } from './entities/block.js';
+export { timeOfBlock } from './entities/block.js';
 export { finalizedBlock as decodeBlockMessage, isSameBlock } from './entities/finalizedBlock.js';
 export { decodeExecutionResult, scanFullBlock, timeoutOf } from './entities/fullBlock.js';
-export type {
-  Chunk,
-  ExecutionResult,
-  FullBlock,
-  FullGuarantee,
-  FullHeader,
-  FullSeal,
-} from './entities/fullBlock.js';
-export type { ReceiptMeta, TimeoutCertificate } from './entities/fullBlock.js';
+export type { Chunk, ExecutionResult, FullBlock, FullGuarantee, FullHeader } from './entities/fullBlock.js';
+export type { FullSeal, ReceiptMeta, TimeoutCertificate } from './entities/fullBlock.js';
 export { encodeFullCollection, splitCollection, transactionAt } from './entities/fullCollection.js';
 export { decodeTransaction, encodeTransaction } from './entities/transaction.js';
 export {

@@ -42,7 +42,6 @@ async function served(
     }),
     status: () => statusWith(range()),
     momentAt: () => ({ range: range(), durableId: undefined, daemon: undefined }),
-    naming: () => undefined,
     damaged: () => undefined,
     admission: { admit: () => Promise.resolve('busy') },
     ...change,

@@ -71,7 +71,7 @@ export class SimulatedReaders {
         ...{ shown: parts.shown(), head: null, sealed: null },
         ...{ isReady: true, forwardingOff: undefined, nodes: [] },
       }),
-      ...{ status: never, momentAt: never, naming: never, damaged: never, admission: { admit: never } },
+      ...{ status: never, momentAt: never, damaged: never, admission: { admit: never } },
     });
   }
 

@@ -1,9 +1,9 @@
 import { accountRoles, parseAddress, type AccountRole } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import type { AccountPage, AccountTransaction, IndexReader, TransactionPlace } from '../../storage/index.js';
+import type { AccountPage, IndexReader, TransactionPlace } from '../../storage/index.js';
 import * as T from '../Schema.js';
 import { ApiError, healing, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
-import { firstLinked, provenOnly, type IndexedRange } from '../view/indexedRange.js';
+import { firstLinked, type IndexedRange } from '../view/indexedRange.js';
 
 /** Transactions per page: at most, and by default. */
 export const MAX_PAGE_ITEMS = 50;
@@ -35,33 +35,35 @@ export const accountTransactionsSchema = T.object({
 }).named('AccountTransactions');
 
 /** A page request as received; a missing parameter is an empty text. */
-export interface AccountRequest {
-  readonly address: string;
-  readonly role: string;
-  readonly limit: string;
-  readonly cursor: string;
-}
+export type AccountRequest = Readonly<Record<'address' | 'role' | 'limit' | 'cursor', string>>;
 
 type PageRequest = Parameters<IndexReader['accounts']['page']>[0];
 
 /**
- * A page of an account's transactions, of a running daemon or a closed store. Expected errors: ApiError (400
- * for malformed input, 404 while nothing is indexed or without the index), StorageError.
+ * A page of an account's transactions, of a running daemon or a closed store. Expected errors: ApiError (400 for malformed input,
+ * and those of `accountPage`), StorageError.
  */
 export async function accountDocument(
   reader: Pick<IndexReader, 'accounts'>,
   requested: AccountRequest,
   range: IndexedRange,
-  until?: 'proven',
 ): Promise<T.Described<typeof accountTransactionsSchema>> {
   const request = parseAccountRequest(requested);
-  const { transactions, next, coverage, isComplete } = await accountPage(reader, request, range, until);
+  const { transactions, next, coverage, isComplete } = await accountPage(reader, request, range);
   return {
     kind: 'account',
     address: request.address,
     covered: { from: coverage.from, to: coverage.to },
     complete: isComplete,
-    transactions: transactions.map(transactionDocument),
+    transactions: transactions.map(({ id, place, roles, ...of }) => ({
+      id,
+      height: place.height,
+      block_id: of.blockId,
+      collection_id: of.collectionId,
+      collection_index: place.collectionIndex,
+      transaction_index: place.transactionIndex,
+      roles: roleNamesOf(roles),
+    })),
     next_cursor: next === undefined ? null : encodeCursor(next).toString('base64url'),
   };
 }
@@ -91,39 +93,30 @@ export function parseAccountRequest({ address: given, role, limit, cursor }: Acc
 }
 
 /**
- * `until`: only transactions of blocks that are proven final. Expected errors: ApiError (404 while nothing is indexed or
+ * Only transactions of blocks from `firstIndexed` to `latestIndexed`. Expected errors: ApiError (404 while nothing is indexed or
  * without the index, 503 at the end of the list while a height heals), StorageError.
  */
 export async function accountPage(
   { accounts }: Pick<IndexReader, 'accounts'>,
   request: PageRequest,
   range: IndexedRange,
-  until?: 'proven',
 ): Promise<AccountPage & { readonly isComplete: boolean }> {
   if (accounts.coverage() === undefined) {
     const message = 'the account index is off: start the daemon with --index-accounts (index.accounts: true)';
     throw new ApiError(404, 'index_off', message);
   }
-  if (range.firstIndexed === null) throw nothingIndexed(range);
-  const first = firstLinked(range.firstIndexed, range);
-  const pageOf = async (wanted: PageRequest): Promise<AccountPage> => {
-    const page = await accounts.page(wanted);
-    // It ends above a height that heals, while nothing is added to the index below.
-    if (page.next === undefined && page.coverage.from > first)
-      throw healing(
-        `a height above ${first} was damaged and is fetched again: until then, nothing below it is listed; retry`,
-      );
-    return page;
-  };
-  if (until === undefined) {
-    const page = await pageOf(request);
-    return { ...page, isComplete: page.coverage.from <= first };
-  }
-  const { firstIndexed, latestIndexed } = provenOnly(range);
-  const [from, to] = [firstIndexed ?? 0, latestIndexed ?? -1];
-  const above = { height: to + 1, collectionIndex: 0, transactionIndex: 0 };
-  const before = request.before !== undefined && request.before.height <= to ? request.before : above;
-  const { transactions, next, coverage } = await pageOf({ ...request, before });
+  const { firstIndexed, latestIndexed: to } = range;
+  if (firstIndexed === null || to === null) throw nothingIndexed(range);
+  const from = firstLinked(firstIndexed, range);
+  const top = { height: to + 1, collectionIndex: 0, transactionIndex: 0 };
+  const before = request.before !== undefined && request.before.height <= to ? request.before : top;
+  const { transactions, next, coverage } = await accounts.page({ ...request, before });
+  const endsAtHealing = range.healing?.some((each) => each.from >= from && each.to < coverage.from);
+  // Nothing is added to the index below meanwhile.
+  if (next === undefined && endsAtHealing === true)
+    throw healing(
+      `a height above ${from} was damaged and is fetched again: until then, nothing below it is listed; retry`,
+    );
   return {
     transactions: transactions.filter(({ place }) => place.height >= from),
     next: next !== undefined && next.height >= from ? next : undefined,
@@ -168,22 +161,4 @@ export function checkLimit(limit: number): number {
   if (limit < 1) throw invalid(`invalid limit: expected a number from 1 to ${MAX_PAGE_ITEMS}, got ${limit}`);
   const message = `at most ${MAX_PAGE_ITEMS} transactions can be requested at a time, got ${limit}`;
   throw new ApiError(400, 'too_many', message);
-}
-
-function transactionDocument({
-  id,
-  place,
-  blockId,
-  collectionId,
-  roles,
-}: AccountTransaction): T.Described<typeof transactionSchema> {
-  return {
-    id,
-    height: place.height,
-    block_id: blockId,
-    collection_id: collectionId,
-    collection_index: place.collectionIndex,
-    transaction_index: place.transactionIndex,
-    roles: roleNamesOf(roles),
-  };
 }

@@ -1,24 +1,13 @@
-import { parseIdentifier, type Identifier } from '../../flow/index.js';
-import { quoted } from '../../runtime/index.js';
+import type { Identifier } from '../../flow/index.js';
 import type { BlockHead, IndexReader, IndexStore } from '../../storage/index.js';
-import { ApiError, heightsInWords, isHealing } from '../view/ApiError.js';
-import type {
-  ExplainDocument,
-  ExplainStage,
-  HeightWork,
-  HeightWorkSource,
-  PlannedHeight,
-  WorkMoment,
-} from './explanation.js';
-import { parseHeight } from '../view/queryParameters.js';
+import { heightsInWords, isHealing } from '../view/ApiError.js';
+import type { ExplainDocument, ExplainStage, HeightWork, HeightWorkSource } from './explanation.js';
+import type { PlannedHeight, WorkMoment } from './explanation.js';
+import { parseBlockKey } from '../view/queryParameters.js';
 import { awaitsProof, coverageOf, lastReadable, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 
-/** Height and block of the lowest place, as far as known. */
-type Place = Pick<ExplainDocument, 'kind' | 'height' | 'blockId'>;
-type Asked = Pick<ExplainDocument, 'key' | 'kind' | 'height'>;
-
-/** Below all heights there is no work. */
-const NO_HEIGHT = -1;
+/** The lowest place of what was asked for, and the block there, as far as known. */
+type Place = Pick<ExplainDocument, 'kind' | 'height'> & { readonly blockId?: Identifier | undefined };
 
 /**
  * Why a height, or the block, collection or transaction with an id, is or is not in the index of a running daemon or a closed
@@ -29,20 +18,27 @@ export async function explainDocument(
   key: string,
   source: HeightWorkSource,
 ): Promise<ExplainDocument> {
-  const { kind, height, blockId } = await placeOf(reader, parseExplainKey(key), source);
+  const asked = parseExplainKey(key);
+  let found = await placeOf(reader, asked);
+  let moment = await source.momentAt(found?.height ?? asked);
+  // If it is no longer in progress, it may have been indexed since the first read.
+  if (found === undefined && moment.named === undefined) {
+    found = await placeOf(reader, asked);
+    if (found !== undefined) moment = await source.momentAt(found.height);
+  }
+  const place: Place = found ?? moment.named ?? { kind: 'unknown', height: null };
   // Range and work are from the same moment.
-  const moment = await source.momentAt(height ?? NO_HEIGHT);
-  const { range, daemon } = moment;
-  const at = height === null ? undefined : daemon?.work;
-  const [stage, summary] = standingOf({ key, kind, height }, at, moment);
+  const { daemon, durableId, range } = moment;
+  const at = place.height === null ? undefined : daemon?.work;
+  const [stage, summary] = standingOf(key, place, moment);
   const isIndexed = stage === 'indexed';
   return {
     key,
-    kind,
+    kind: place.kind,
     stage,
     summary,
-    height,
-    blockId: blockId ?? moment.durableId ?? at?.blockId ?? null,
+    height: place.height,
+    blockId: place.blockId ?? durableId ?? at?.blockId ?? null,
     firstIndexed: range.firstIndexed,
     latestIndexed: lastReadable(range),
     head: range.head,
@@ -57,17 +53,15 @@ export async function explainDocument(
 
 /** The stage of the requested item, and one or two sentences about it. */
 function standingOf(
-  asked: Asked,
-  at: HeightWork | undefined,
+  key: string,
+  { kind, height }: Place,
   { range, durableId, daemon, history }: WorkMoment,
 ): readonly [ExplainStage, string] {
-  const { kind, height } = asked;
   const { firstIndexed, latestIndexed, head } = range;
   const latest = lastReadable(range);
-  const what = nameOf(asked);
   if (height === null) return ['unknown_id', unknown(range)];
-  const isShown = firstIndexed !== null && latestIndexed !== null;
-  if (isShown && rangeWith(height, range) !== undefined) {
+  const what = kind === 'height' ? `Height ${height}` : `This ${kind}, of height ${height},`;
+  if (rangeWith(height, range) !== undefined) {
     const isWhole = kind === 'height' || kind === 'block';
     const can = isWhole ? ': its block and all of its collections can be read.' : ' and can be read.';
     return ['indexed', `${what} is indexed${can}`];
@@ -79,7 +73,7 @@ function standingOf(
       `${what} is stored, and its finality is not proven yet: proof.finality is proven, so it can be read once certificates of the consensus nodes prove it. ${through}; proof.reason of /status says what is missing.`,
     ];
   }
-  if ((isShown && height <= latestIndexed) || (firstIndexed !== null && height < firstIndexed)) {
+  if (height <= (latestIndexed ?? -1)) {
     if (history !== undefined) {
       const isDamaged = isHealing(height, range);
       const [is, does] = isDamaged ? ['damaged, and', 'fetches it again'] : ['history that', 'fills in'];
@@ -96,48 +90,47 @@ function standingOf(
       : ['hole', `${what} is missing between heights that are indexed, and no plan fills it in. ${advice}`];
   }
   const through = latest === null ? 'Nothing can be read yet.' : `Everything through ${latest} can be read.`;
+  const at = daemon?.work;
   const holdingUp = at?.holdingUp ?? null;
   const gap = holdingUp === null ? through : `Height ${holdingUp.height} comes first: ${holdingUp.message}.`;
-  const durable = [
-    'waiting_for_gap',
-    `${what} is complete and on disk, and becomes readable once the heights below it are. ${gap}`,
-  ] as const;
-  const starting = [
-    'starting',
-    `${what} is not indexed: the daemon has not started indexing, and its reasons not to be ready say why.`,
-  ] as const;
-  if (at === undefined) {
-    if (durableId !== undefined) return durable;
-    if (daemon !== undefined) return starting;
+  if (at === undefined ? durableId !== undefined : at.stage === 'durable')
+    return [
+      'waiting_for_gap',
+      `${what} is complete and on disk, and becomes readable once the heights below it are. ${gap}`,
+    ];
+  if (daemon === undefined) {
     const store =
       latest === null
         ? 'the store is empty, and no daemon is running to fill it'
         : `the store ends at ${latest}, and no daemon is running to continue it`;
     return ['not_indexed', `${what} is not indexed: ${store}.`];
   }
-  const { stage, stopHeight, upperBound } = at;
-  if (stage === 'durable') return durable;
-  if (stage === 'committing')
+  if (at?.stage === 'committing')
     return [
-      stage,
+      'committing',
       `${what} is complete: it waits for its batch, or the one before it, to be written to disk. ${gap}`,
     ];
-  if (stage === 'collecting') return ['fetching', fetchingWords(asked, what, at)];
-  if (stopHeight !== null && height > stopHeight)
+  if (at?.stage === 'collecting') return ['fetching', fetchingWords(key, { kind, height }, what, at)];
+  const stopHeight = at?.stopHeight ?? Infinity;
+  if (height > stopHeight)
     return [
       'beyond_stop',
       `${what} is above the stop height, ${stopHeight}: the daemon does not ask for it.`,
     ];
-  if (head === null) return starting;
+  if (at === undefined || head === null)
+    return [
+      'starting',
+      `${what} is not indexed: the daemon has not started indexing, and its reasons not to be ready say why.`,
+    ];
   if (height > head)
     return [
       'above_head',
       `${what} is above the finalized head, ${head}: the chain has not reached it, as far as the access nodes know.`,
     ];
-  if (stage === 'outside')
+  if (at.stage === 'outside')
     return [
       'outside_window',
-      `${what} is above the window, which ends at ${upperBound}: its turn comes when the heights below it are done. ${gap}`,
+      `${what} is above the window, which ends at ${at.upperBound}: its turn comes when the heights below it are done. ${gap}`,
     ];
   const why = holdingUp === null ? '' : `: ${holdingUp.message}`;
   return ['queued', `${what} is within the window, and its block has not arrived yet${why}.`];
@@ -150,64 +143,46 @@ export function workOfStore(
   historyAt: (height: number) => PlannedHeight | undefined = () => undefined,
 ): HeightWorkSource {
   return {
-    momentAt: (height) => ({
-      range: range(),
-      durableId: blockAbove(store, { height })?.id,
-      daemon: undefined,
-      history: historyAt(height),
-    }),
-    naming: (id) => {
-      const above = blockAbove(store, { id });
-      return above && { kind: 'block', height: above.height };
+    momentAt: (key) => {
+      const above = blockAbove(store, key);
+      return {
+        range: range(),
+        named: above && { kind: 'block', height: above.height },
+        durableId: above?.id,
+        daemon: undefined,
+        history: typeof key === 'number' ? historyAt(key) : undefined,
+      };
     },
   };
 }
 
-/** A block that is durable above the watermark. */
+/** A block that is durable above the watermark, by its height or id. */
 export function blockAbove(
   store: Pick<IndexStore, 'blocksAboveWatermark'>,
-  block: { readonly height: number } | { readonly id: Identifier },
+  key: number | Identifier,
 ): BlockHead | undefined {
-  return store
-    .blocksAboveWatermark()
-    .find(({ height, id }) => ('id' in block ? id === block.id : height === block.height));
+  return store.blocksAboveWatermark().find(({ height, id }) => height === key || id === key);
 }
 
 /** A height, or the id of anything. Expected errors: ApiError (400). */
 export function parseExplainKey(key: string): number | Identifier {
-  const parsed = parseHeight(key) ?? parseIdentifier(key);
-  if (parsed !== undefined) return parsed;
-  const message = `expected a height or an ID of 64 hexadecimal digits, got ${quoted(key)}`;
-  throw new ApiError(400, 'malformed_id', message);
+  return parseBlockKey(key, 'an ID');
 }
 
-async function placeOf(
-  reader: IndexReader,
-  key: number | Identifier,
-  source: HeightWorkSource,
-): Promise<Place> {
+async function placeOf(reader: IndexReader, key: number | Identifier) {
   if (typeof key === 'number') {
     const stored = await reader.blockByHeight(key);
-    return { kind: 'height', height: key, blockId: stored?.block.id ?? null };
+    return { kind: 'height', height: key, blockId: stored?.block.id } as const;
   }
-  const inIndex = await placeInIndex(reader, key);
-  if (inIndex !== undefined) return inIndex;
-  const named = await source.naming(key);
-  if (named !== undefined) return { ...named, blockId: named.kind === 'block' ? key : null };
-  // If it is no longer in progress, it may have been indexed since the first read.
-  return (await placeInIndex(reader, key)) ?? { kind: 'unknown', height: null, blockId: null };
-}
-
-async function placeInIndex(reader: IndexReader, id: Identifier): Promise<Place | undefined> {
-  const block = await reader.blockById(id);
-  if (block !== undefined) return { kind: 'block', height: block.block.height, blockId: id };
-  const [collection] = await reader.collectionPlaces(id, 1);
-  const [transaction] = collection === undefined ? await reader.transactionPlaces(id, 1) : [];
+  const block = await reader.blockById(key);
+  if (block !== undefined) return { kind: 'block', height: block.block.height, blockId: key } as const;
+  const [collection] = await reader.collectionPlaces(key, 1);
+  const [transaction] = collection === undefined ? await reader.transactionPlaces(key, 1) : [];
   const place = collection ?? transaction;
   if (place === undefined) return undefined;
   const stored = await reader.blockByHeight(place.height);
   const kind = collection === undefined ? 'transaction' : 'collection';
-  return { kind, height: place.height, blockId: stored?.block.id ?? null };
+  return { kind, height: place.height, blockId: stored?.block.id } as const;
 }
 
 function historyWords({ isPaused, range, unserved }: PlannedHeight, is: string, idle: string): string {
@@ -223,13 +198,12 @@ function historyWords({ isPaused, range, unserved }: PlannedHeight, is: string, 
   return `${is}: ${where}${waitingFor === null ? '' : `; ${waitingFor.message}`}.`;
 }
 
-function nameOf({ kind, height, key }: Asked): string {
-  return kind === 'height' || kind === 'unknown'
-    ? `Height ${height ?? key}`
-    : `This ${kind}, of height ${height ?? 'unknown'},`;
-}
-
-function fetchingWords({ kind, key, height }: Asked, what: string, { work, holdingUp }: HeightWork): string {
+function fetchingWords(
+  key: string,
+  { kind, height }: Place,
+  what: string,
+  { work, holdingUp }: HeightWork,
+): string {
   const { missing = 0, collections = 0, missingCollections = [] } = work ?? {};
   const lacks = `${missing} of ${collections} collections missing`;
   const own = holdingUp !== null && holdingUp.height === height ? `; ${holdingUp.message}` : '';

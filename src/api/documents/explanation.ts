@@ -5,21 +5,16 @@ import { edges, executionDataStatus, reasons, waitingFor } from '../view/statusD
 import type { IndexedRange } from '../view/indexedRange.js';
 import type { BackfillRangeStatus, StatusDocument } from '../view/statusDocument.js';
 
-/** What is known about heights that are not indexed yet. Expected errors of both: ApiError (`indexer_silent`). */
+/** What is known about a height, or an id, that is not indexed yet. Expected errors: ApiError (`indexer_silent`). */
 export interface HeightWorkSource {
-  momentAt(height: number): WorkMoment | Promise<WorkMoment>;
-  /** The lowest height above the watermark whose block is this one, or names this collection. */
-  naming(id: Identifier): NamedHeight | undefined | Promise<NamedHeight | undefined>;
-}
-
-export interface NamedHeight {
-  readonly kind: 'block' | 'collection';
-  readonly height: number;
+  momentAt(key: number | Identifier): WorkMoment | Promise<WorkMoment>;
 }
 
 /** One height at one moment. */
 export interface WorkMoment {
   readonly range: IndexedRange;
+  /** For an id, the lowest height above the watermark whose block is this one, or names this collection; absent if there is none. */
+  readonly named?: { readonly kind: 'block' | 'collection'; readonly height: number } | undefined;
   /** The block that is durable there, above the watermark. */
   readonly durableId: Identifier | undefined;
   /** The running daemon; `undefined` if none runs. */

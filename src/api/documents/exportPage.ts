@@ -136,7 +136,7 @@ export function exportedLines(
     for (let index = 0; 2 * index < collection.ranges.length; index += 1) {
       const { id, wire } = transactionAt(collection, index);
       if (wanted?.(wire) === false) continue;
-      const transaction = transactionBody(id, wire);
+      const transaction = transactionBody({ id, encoded: wire });
       const line: ExportedTransaction = {
         ...({ kind: 'transaction', height: block.height, block_id: block.id, timestamp } as const),
         collection_id: collection.id,

@@ -1,14 +1,8 @@
 import type { CollectionPlace, IndexReader, StoredBlock, TransactionPlace } from '../../storage/index.js';
 import { IndexView } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
-import {
-  blockBody,
-  blockBodyFields,
-  collectionBody,
-  collectionBodySchema,
-  transactionBody,
-  transactionBodySchema,
-} from '../json.js';
+import { blockBody, blockBodyFields, collectionBody, collectionBodySchema } from '../json.js';
+import { transactionBody, transactionBodySchema } from '../json.js';
 import * as T from '../Schema.js';
 import type { IndexedRange } from '../view/indexedRange.js';
 
@@ -113,16 +107,16 @@ export async function lookupDocument(
       collection: collectionBody(id, encoded),
     };
   }
-  const { blockId, collectionId, encoded, place } = await view.transaction(id);
+  const stored = await view.transaction(id);
   const places = await reader.transactionPlaces(id, MAX_PLACES + 1);
   return {
     kind,
     id,
-    block_id: blockId,
-    collection_id: collectionId,
-    ...transactionPlace(place),
+    block_id: stored.blockId,
+    collection_id: stored.collectionId,
+    ...transactionPlace(stored.place),
     ...listed(view, places, transactionPlace),
-    transaction: transactionBody(id, encoded),
+    transaction: transactionBody(stored),
   };
 }
 

@@ -6,7 +6,8 @@ import { IndexView } from '../view/IndexView.js';
 import { isProven, provenOnly, rangeWith, type IndexedRange } from '../view/indexedRange.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import { cursorAt, followerKinds } from './following.js';
-import type { Cursor, FeedSink, Following, GivenBlock, ProvenBlock, StartPoint } from './following.js';
+import type { Cursor, FeedSink, Following, GivenBlock } from './following.js';
+import type { HeightEvent, ProvenBlock, StartPoint } from './following.js';
 import { recentBodies, recentHeights } from './recentHeights.js';
 
 /** Maximum followers, of all kinds. For each, at most one untaken event is held. */
@@ -187,6 +188,17 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
     });
     return leave;
   };
+  const readHeight: ReadNext<HeightEvent> = async ({ next }, last) => {
+    const stored = await recent.get(next);
+    // Read the next ones while this is sent, a group at a time.
+    if (next % READ_AHEAD === 0) recent.prepare(next + 1, Math.min(last, next + READ_AHEAD));
+    const range = status.range();
+    const isSealed = next <= (range.sealed ?? -1);
+    return {
+      blocks: [stored.block],
+      event: { kind: 'height', stored, isSealed, isProven: isProven(next, range) },
+    };
+  };
 
   return {
     /** Open streams of all kinds. */
@@ -208,21 +220,15 @@ export function changeFeed({ reader, status, clock, metrics }: ChangeFeedDepende
      * ApiError (busy, stopping).
      */
     follow: (following: Following, sink: FeedSink): (() => void) =>
-      add(following, sink, async ({ next, rewind }, last) => {
-        if (rewind !== undefined) return { blocks: [], event: rewind };
-        const stored = await recent.get(next);
-        // Read the next ones while this is sent, a group at a time.
-        if (next % READ_AHEAD === 0) recent.prepare(next + 1, Math.min(last, next + READ_AHEAD));
-        const range = status.range();
-        const isSealed = next <= (range.sealed ?? -1);
-        const event = { kind: 'height', stored, isSealed, isProven: isProven(next, range) } as const;
-        return { blocks: [stored.block], event };
-      }),
+      add(following, sink, async (at, last) =>
+        at.rewind === undefined ? readHeight(at, last) : { blocks: [], event: at.rewind },
+      ),
 
-    /**
-     * Like `follow`, for blocks with their bodies: each event has one or more consecutive heights. Such a stream never rewinds, so
-     * its `from` must not either.
-     */
+    /** Like `follow`, for a stream that continues no earlier one: its `from` never rewinds. */
+    followHeights: (following: Following, sink: FeedSink<HeightEvent>): (() => void) =>
+      add(following, sink, readHeight),
+
+    /** Like `followHeights`, for blocks with their bodies: each event has one or more consecutive heights. */
     followBodies: (following: Following, sink: FeedSink<readonly ProvenBlock[]>): (() => void) =>
       add(following, sink, async ({ next }, last) => {
         const range = status.range();

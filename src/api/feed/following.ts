@@ -78,12 +78,6 @@ export function whenTaken(taken: () => void): (error: unknown) => void {
   };
 }
 
-/** An event of a stream that follows no earlier one, and so never rewinds. */
-export function heightEventOf(event: FeedEvent): HeightEvent {
-  if (event.kind === 'height') return event;
-  throw new Error('a rewind for a stream that continues no earlier one');
-}
-
 /** The last block that a follower has; without an id only the height is compared. */
 type SeenBlock = Pick<RewindEvent, 'height' | 'blockId'>;
 

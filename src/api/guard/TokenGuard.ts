@@ -76,32 +76,24 @@ export function digestOf(token: string): string {
 
 /** Decides which requests are refused for lack of a token or a client certificate. Keeps tokens as digests. */
 export class TokenGuard {
-  #covers: ApiSecrets['tokensFor'] = 'everything';
-  #digests: readonly Buffer[] = [];
-  #isOn = false;
+  /** Without secrets, nothing is guarded. */
+  secrets: ApiSecrets | undefined;
   /** Requests, or the metadata of calls, whose callers may do everything. */
   readonly #known = new WeakSet();
 
-  /** Without secrets, nothing is guarded. */
-  constructor({ secrets }: { readonly secrets?: ApiSecrets | undefined }) {
-    if (secrets !== undefined) this.set(secrets);
-  }
-
-  /** Replaces all tokens. */
-  set({ tls, tokens, tokensFor }: ApiSecrets): void {
-    this.#covers = tokensFor;
-    this.#digests = (tokens ?? []).map((digest) => Buffer.from(digest, 'hex'));
-    this.#isOn = tokens !== undefined || tls?.clientCa !== undefined;
+  constructor(secrets: ApiSecrets | undefined) {
+    this.secrets = secrets;
   }
 
   /** False: every caller may do everything. */
   get isOn(): boolean {
-    return this.#isOn;
+    return this.secrets?.tokens !== undefined || this.secrets?.tls?.clientCa !== undefined;
   }
 
   /** True if a request of this cost needs a token or a client certificate. */
   covers(cost: Cost): boolean {
-    return this.#isOn && cost !== 'open' && (this.#covers === 'everything' || cost === 'expensive');
+    const coversAll = this.secrets?.tokensFor === 'everything';
+    return this.isOn && cost !== 'open' && (coversAll || cost === 'expensive');
   }
 
   /**
@@ -109,7 +101,7 @@ export class TokenGuard {
    * never forwarded to a node; it is called only if something is guarded.
    */
   check(request: WeakKey, cost: Cost, take: () => Credentials): ApiError | undefined {
-    if (!this.#isOn) return undefined;
+    if (!this.isOn) return undefined;
     const { authorization, isKnownClient } = take();
     const token = /^bearer +([^\s]+) *$/i.exec(authorization ?? '')?.[1];
     if (isKnownClient || (token !== undefined && this.#has(token))) {
@@ -128,14 +120,15 @@ export class TokenGuard {
 
   /** Whether a request that passed may also use the access nodes. */
   mayForward(request: WeakKey): boolean {
-    return !this.#isOn || this.#known.has(request);
+    return !this.isOn || this.#known.has(request);
   }
 
   /** Compares all digests, each in constant time. */
   #has(token: string): boolean {
     const given = Buffer.from(digestOf(token), 'hex');
     let isKnown = false;
-    for (const digest of this.#digests) isKnown = timingSafeEqual(digest, given) || isKnown;
+    for (const digest of this.secrets?.tokens ?? [])
+      isKnown = timingSafeEqual(Buffer.from(digest, 'hex'), given) || isKnown;
     return isKnown;
   }
 }

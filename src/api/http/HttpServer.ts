@@ -133,11 +133,6 @@ export class HttpServer extends ListeningServer {
     this.#served.forwarding?.close();
   }
 
-  override cut(): void {
-    if (this.#served.webSocket === undefined) return;
-    for (const client of this.#app.websocketServer.clients) client.terminate();
-  }
-
   override explain(error: unknown): ApiError {
     return refusedByRouter(error) ?? super.explain(error);
   }

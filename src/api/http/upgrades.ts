@@ -5,9 +5,6 @@ import websocket from '@fastify/websocket';
 import type { FastifyInstance } from 'fastify';
 import { closeCodes, type WebSocketRoute } from './types.js';
 
-/** Headers that request another protocol, also as they are named in Connection. */
-const UPGRADE_HEADERS: ReadonlySet<string> = new Set(['upgrade', 'http2-settings']);
-
 /**
  * Takes WebSocket upgrades at one path. Any other upgrade request, such as that of Java's HTTP client for HTTP/2, is
  * served as a plain request: once there is a listener for upgrades, Node.js serves them nowhere else.
@@ -51,15 +48,10 @@ function serveWithoutUpgrade(server: Server, request: IncomingMessage, socket: S
   const lines = [`${method} ${url} HTTP/${httpVersion}`];
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const [name = '', value = ''] = rawHeaders.slice(at, at + 2);
-    const kept = name.toLowerCase() === 'connection' ? withoutUpgrade(value) : value;
-    if (!UPGRADE_HEADERS.has(name.toLowerCase()) && kept !== '') lines.push(`${name}: ${kept}`);
+    // Without it, what Connection says of an upgrade means nothing.
+    if (name.toLowerCase() !== 'upgrade') lines.push(`${name}: ${value}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
   // With TLS the handshake is over.
   server.emit(server instanceof TlsServer ? 'secureConnection' : 'connection', socket);
-}
-
-function withoutUpgrade(connection: string): string {
-  const options = connection.split(',').map((option) => option.trim());
-  return options.filter((option) => !UPGRADE_HEADERS.has(option.toLowerCase())).join(', ');
 }

@@ -63,12 +63,7 @@ export class AddressLimiter {
 function networkOf(address: string): string {
   const plain = address.replace(/^::ffff:/i, '').replace(/%.*$/, '');
   if (isIPv4(plain)) return plain;
-  const [head = '', tail] = plain.split('::');
-  const groups = head === '' ? [] : head.split(':');
-  if (tail !== undefined) {
-    const rest = tail === '' ? [] : tail.split(':');
-    while (groups.length + rest.length < IPV6_GROUPS) groups.push('0');
-    groups.push(...rest);
-  }
-  return groups.slice(0, NETWORK_GROUPS).join(':');
+  const [head = [], tail = []] = plain.split('::').map((part) => part.split(':').filter(Boolean));
+  const zeros = Array<string>(Math.max(0, IPV6_GROUPS - head.length - tail.length)).fill('0');
+  return [...head, ...zeros, ...tail].slice(0, NETWORK_GROUPS).join(':');
 }

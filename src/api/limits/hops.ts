@@ -4,6 +4,7 @@ import { ApiError } from '../view/ApiError.js';
 export const OF_ONE_CONNECTION: readonly string[] = [
   ...['connection', 'http2-settings', 'keep-alive', 'proxy-authenticate', 'proxy-authorization'],
   ...['proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'host'],
+  ...['sec-websocket-extensions', 'sec-websocket-key', 'sec-websocket-protocol', 'sec-websocket-version'],
 ];
 
 /** The name of this program in `via`. */

@@ -1,21 +1,11 @@
 import { quoted, type Clock } from '../../runtime/index.js';
-import {
-  accountDocument,
-  accountRoleNames,
-  accountTransactionsSchema,
-  DEFAULT_PAGE_ITEMS,
-  MAX_PAGE_ITEMS,
-} from '../documents/accountTransactions.js';
+import { accountDocument, accountRoleNames } from '../documents/accountTransactions.js';
+import { accountTransactionsSchema, DEFAULT_PAGE_ITEMS } from '../documents/accountTransactions.js';
+import { MAX_PAGE_ITEMS } from '../documents/accountTransactions.js';
 import { explainDocument } from '../documents/explainDocument.js';
 import { explainSchema, type HeightWorkSource } from '../documents/explanation.js';
-import {
-  exportLine,
-  exportPage,
-  exportRange,
-  NDJSON_TYPE,
-  storedLine,
-  storedPage,
-} from '../documents/exportPage.js';
+import { exportLine, exportPage, exportRange, NDJSON_TYPE, storedLine } from '../documents/exportPage.js';
+import { storedPage } from '../documents/exportPage.js';
 import { proofDocument, proofSchema } from '../documents/proofDocument.js';
 import { isLookupKind, lookupDocument, lookupKinds, lookupSchema } from '../documents/lookupDocument.js';
 import type { LookupKind } from '../documents/lookupDocument.js';
@@ -24,7 +14,7 @@ import { anAddress, finality, heightErrors, idErrors, inPath, inQuery, type Rout
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
 import type { ReadableIndex } from '../view/IndexView.js';
-import { rangeFor, single, wantsProven, word } from '../view/queryParameters.js';
+import { rangeFor, single, word } from '../view/queryParameters.js';
 import { statusSchema, type StatusSource } from '../view/statusDocument.js';
 import { eventStream, heightSchema, rewindSchema } from './eventStream.js';
 
@@ -170,8 +160,7 @@ export function daemonRoutes(dependencies: DaemonRoutesDependencies): readonly R
       handle: async ({ params: { address = '' }, query }) => {
         const the = (name: string): string => single(query, name);
         const request = { address, role: the('role'), limit: the('limit'), cursor: the('cursor') };
-        const until = wantsProven(query) ? 'proven' : undefined;
-        return { body: await accountDocument(reader, request, status.range(), until) };
+        return { body: await accountDocument(reader, request, rangeFor(query, status)()) };
       },
     },
   ];

@@ -1,18 +1,9 @@
+import { identifyTransactions } from '../../flow/index.js';
 import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
 import type { HttpResponse } from '../http/types.js';
-import {
-  blockBody,
-  blockCollectionsSchema,
-  blockSchema,
-  collectionSchema,
-  payloadSchema,
-  restBlock,
-  restBlockCollections,
-  restCollection,
-  restTransaction,
-  restTransactions,
-  transactionSchema,
-} from '../json.js';
+import { blockBody, blockCollectionsSchema, blockSchema, collectionSchema, payloadSchema } from '../json.js';
+import { restBlock, restBlockCollections, restCollection, restTransaction } from '../json.js';
+import { transactionSchema } from '../json.js';
 import { anId, byId, expand, finality, heightErrors, idErrors, inPath, inQuery, select } from '../openapi.js';
 import type { Route } from '../openapi.js';
 import * as T from '../Schema.js';
@@ -120,7 +111,7 @@ export function flowRoutes(
         const view = now(query);
         const isExpanded = parse.parseExpand(query, [TRANSACTIONS]).has(TRANSACTIONS);
         const { block, collections, isForever } = await collectionsOf(params['block'] ?? '', view);
-        return kept(restBlockCollections(block.id, block.height, collections, isExpanded), query, isForever);
+        return kept(restBlockCollections(block, collections, isExpanded), query, isForever);
       },
     },
     {
@@ -134,7 +125,7 @@ export function flowRoutes(
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
         const { encoded } = await now(query).collection(id);
-        return kept(restCollection(id, encoded, expanded.has(TRANSACTIONS)), query);
+        return kept(restCollection(id, identifyTransactions(encoded), expanded.has(TRANSACTIONS)), query);
       },
     },
     {
@@ -156,7 +147,8 @@ export function flowRoutes(
         const requested = parse.parseBlockOf(query);
         parse.parseExpand(query, [], [RESULT]);
         const { collections, isForever } = await collectionsOf(requested, view);
-        return kept(restTransactions(collections), query, isForever);
+        const transactions = collections.flatMap(({ encoded }) => identifyTransactions(encoded));
+        return kept(transactions.map(restTransaction), query, isForever);
       },
     },
     {
@@ -169,8 +161,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
-        const { encoded } = await now(query).transaction(id);
-        return kept(restTransaction(id, encoded), query);
+        return kept(restTransaction(await now(query).transaction(id)), query);
       },
     },
     {
@@ -225,13 +216,11 @@ async function blocksResponse(
   keys: readonly Parameters<IndexView['block']>[0][],
   { view, query, mayBeForever }: { view: IndexView; query: Query; mayBeForever: boolean },
 ): Promise<HttpResponse> {
-  const expanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]);
+  const isExpanded = parse.parseExpand(query, [PAYLOAD], [EXECUTION_RESULT]).has(PAYLOAD);
   const stored: StoredBlock[] = [];
   for (const key of keys) stored.push(await view.block(key));
-  const sealed = view.range.sealed ?? undefined;
-  const payload = expanded.has(PAYLOAD);
   const blocks = stored.map(({ block: { encoded, height } }) =>
-    restBlock(encoded, sealed, { payload, proven: view.isProven(height) }),
+    restBlock(encoded, { isExpanded, isProven: view.isProven(height), isSealed: view.isSealed(height) }),
   );
   // Where finality is proven, what is not proven yet may become so.
   const isSettled = ({ block: { height } }: StoredBlock): boolean =>

@@ -79,7 +79,7 @@ export abstract class ListeningServer {
     this.#name = name;
     this.#options = options;
     this.#dependencies = dependencies;
-    this.guard = new TokenGuard(options);
+    this.guard = new TokenGuard(options.secrets);
     this.limiter = new AddressLimiter(options.ratePerSecondPerAddress ?? 0, dependencies.clock);
     this.hold = heldBytes(options.maxHeldBytes);
     this.countRequest = requestCounter(name === 'grpc' ? 'grpc' : 'http', dependencies);
@@ -89,8 +89,8 @@ export abstract class ListeningServer {
   abstract listen(at: Pick<ServerOptions, 'host' | 'port'>): Promise<unknown>;
   /** Stops listening. Resolves when the last connection is gone, however long its response takes. */
   abstract stop(): Promise<void>;
-  /** Ends what is left after the grace period, before its connections are cut. Must not throw. */
-  abstract cut(): void | Promise<void>;
+  /** Ends what is left after the grace period, before its connections are cut. Absent: nothing. Must not throw. */
+  cut?(): Promise<void>;
 
   get isClosing(): boolean {
     return this.#closing !== undefined;
@@ -129,7 +129,7 @@ export abstract class ListeningServer {
 
   /** Replaces tokens, and the certificate for new connections; a plain-text port stays plain text. */
   secure(secrets: ApiSecrets): void {
-    this.guard.set(secrets);
+    this.guard.secrets = secrets;
     const server: Server = this.accepted.server;
     if (server instanceof TlsServer && secrets.tls !== undefined)
       server.setSecureContext(contextOf(secrets.tls));
@@ -175,7 +175,7 @@ export abstract class ListeningServer {
     const idle = stopped.then(() => Promise.allSettled(this.inProgress));
     try {
       if ((await within(this.#dependencies.clock, CLOSE_GRACE_MS, idle)) !== 'late') return;
-      await this.cut();
+      await this.cut?.();
       this.accepted.destroyAll();
       await stopped;
     } finally {

@@ -1,12 +1,6 @@
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type {
-  IndexReader,
-  IndexStore,
-  StoreMeta,
-  StoredBlock,
-  StoredCollection,
-  StoredTransaction,
-} from '../../storage/index.js';
+import type { IndexReader, IndexStore, StoreMeta, StoredBlock } from '../../storage/index.js';
+import type { StoredCollection, StoredTransaction } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import { headTerm, parseBlockKey, type HeightTerm } from './queryParameters.js';
 import { firstLinked, isProven, rangeWith, type IndexedRange } from './indexedRange.js';
@@ -68,11 +62,7 @@ export class IndexView {
       if (stored === undefined) throw heightOutside(key, this.range);
       return stored;
     }
-    return this.#known(
-      'block',
-      () => this.#reader.blockById(key),
-      ({ block }) => block.height,
-    );
+    return this.#known('block', () => this.#reader.blockById(key));
   }
 
   /** A block by its id, height, or the word for a head. Expected errors: ApiError (400 for none of these), and those of `block`. */
@@ -94,29 +84,20 @@ export class IndexView {
 
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
   collection(id: Identifier): Promise<StoredCollection> {
-    return this.#known(
-      'collection',
-      () => this.#reader.collection(id),
-      ({ place }) => place.height,
-    );
+    return this.#known('collection', () => this.#reader.collection(id));
   }
 
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
   transaction(id: Identifier): Promise<StoredTransaction> {
-    return this.#known(
-      'transaction',
-      () => this.#reader.transaction(id),
-      ({ place }) => place.height,
-    );
+    return this.#known('transaction', () => this.#reader.transaction(id));
   }
 
-  async #known<T>(
+  async #known<T extends StoredBlock | StoredCollection | StoredTransaction>(
     what: Parameters<typeof unknownId>[0],
     look: () => Promise<T | undefined>,
-    heightOf: (stored: T) => number,
   ): Promise<T> {
     const isThere = (stored: T | undefined): stored is T =>
-      stored !== undefined && this.covers(heightOf(stored));
+      stored !== undefined && this.covers('block' in stored ? stored.block.height : stored.place.height);
     const first = await look();
     if (isThere(first)) return first;
     const { healing = [] } = this.#now();

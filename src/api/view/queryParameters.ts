@@ -73,11 +73,11 @@ export function parseIds(text: string): Identifier[] {
   return [...new Set(items.map(parseId))];
 }
 
-/** The id (64 hex digits) or the height (decimal) of a block. Expected errors: ApiError (400). */
-export function parseBlockKey(text: string): Identifier | number {
+/** A height (decimal), or an id (64 hex digits), by default of a block. Expected errors: ApiError (400). */
+export function parseBlockKey(text: string, anId = 'a block ID'): Identifier | number {
   const key = parseHeight(text) ?? parseIdentifier(text);
   if (key !== undefined) return key;
-  const message = `expected a height or a block ID of 64 hexadecimal digits, got ${quoted(text)}`;
+  const message = `expected a height or ${anId} of 64 hexadecimal digits, got ${quoted(text)}`;
   throw new ApiError(400, 'malformed_id', message);
 }
 

@@ -1,7 +1,7 @@
 import { jsonIn, quoted } from '../../runtime/index.js';
 import { invalidArgument as invalid } from '../view/ApiError.js';
 import { timeOfBlock } from '../../flow/index.js';
-import { heightEventOf, type FeedEvent, type Following, type StartPoint } from '../feed/following.js';
+import type { Following, HeightEvent, StartPoint } from '../feed/following.js';
 import { A_HEIGHT, parseBlockKey, parseHeight } from '../view/queryParameters.js';
 import { blockBody, restBlock, rfc3339 } from '../json.js';
 
@@ -80,7 +80,7 @@ function isObject(value: unknown): value is Fields {
 export interface BlockTopic {
   readonly kind: Following['kind'];
   /** What a subscriber receives for a height. */
-  readonly payload: (event: FeedEvent, until: Following['until']) => unknown;
+  readonly payload: (event: HeightEvent, until: Following['until']) => unknown;
 }
 
 export const blockTopics: ReadonlyMap<string, BlockTopic> = new Map<string, BlockTopic>([
@@ -136,20 +136,15 @@ function textOf(args: Fields, name: string): string | undefined {
   throw invalid(`'${name}' must be a string`);
 }
 
-function blockPayload(event: FeedEvent, until: Following['until']): unknown {
-  const { stored, isProven } = heightEventOf(event);
-  const { encoded, height } = stored.block;
-  return restBlock(encoded, until === 'sealed' ? height : undefined, { payload: true, proven: isProven });
+function blockPayload({ stored: { block }, isProven }: HeightEvent, until: Following['until']): unknown {
+  return restBlock(block.encoded, { isExpanded: true, isProven, isSealed: until === 'sealed' });
 }
 
-function headerPayload(event: FeedEvent): unknown {
-  const { stored, isProven } = heightEventOf(event);
-  return { ...blockBody(stored.block.encoded).header, proven: isProven };
+function headerPayload({ stored: { block }, isProven }: HeightEvent): unknown {
+  return { ...blockBody(block.encoded).header, proven: isProven };
 }
 
-function digestPayload(event: FeedEvent): unknown {
-  const { stored, isProven } = heightEventOf(event);
-  const { id, height, encoded } = stored.block;
-  const timestamp = rfc3339(timeOfBlock(encoded));
-  return { block_id: id, height: String(height), timestamp, proven: isProven };
+function digestPayload({ stored: { block }, isProven }: HeightEvent): unknown {
+  const timestamp = rfc3339(timeOfBlock(block.encoded));
+  return { block_id: block.id, height: String(block.height), timestamp, proven: isProven };
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingHttpHeaders } from 'node:http';
 import { WebSocket } from 'ws';
-import { withoutValues, type NodeMetadata } from '../../access/index.js';
+import { withoutValues } from '../../access/index.js';
 import { messageOf, type Clock } from '../../runtime/index.js';
 import { failureOf, requestHeaders, type RestNode } from '../http/restForwarding.js';
 import { circleRefusal } from '../limits/hops.js';
@@ -27,7 +27,7 @@ export function openNodeSocket(
   const startedMs = clock.monotonic();
   const socket = new WebSocket(addressOf(base), {
     ...how,
-    headers: headersFor(headers, sent),
+    headers: requestHeaders(headers, sent),
     handshakeTimeout: CONNECT_TIMEOUT_MS,
     maxPayload: MAX_NODE_MESSAGE_BYTES,
     perMessageDeflate: false,
@@ -50,14 +50,6 @@ function addressOf(base: URL): string {
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
   url.pathname = `${url.pathname.replace(/\/$/, '')}/v1/ws`;
   return url.href;
-}
-
-/** The WebSocket handshake is per connection, and the page's origin is checked here. */
-function headersFor(headers: IncomingHttpHeaders, sent: NodeMetadata): Record<string, string> {
-  const kept = Object.entries(requestHeaders(headers, sent)).filter(
-    ([name, value]) => value !== undefined && name !== 'origin' && !name.startsWith('sec-websocket-'),
-  );
-  return Object.fromEntries(kept.map(([name, value]) => [name, String(value)]));
 }
 
 function unreachable(why: string): ApiError {

@@ -164,7 +164,7 @@ function converse(
     const { until, start } = parseBlockArguments(args);
     const from = await feed.cursorAt(start);
     if (socket.readyState !== WebSocket.OPEN) return;
-    const end = feed.follow(
+    const end = feed.followHeights(
       { kind, from, until },
       {
         send: (event, taken) => send({ subscription_id: id, topic, payload: payload(event, until) }, taken),

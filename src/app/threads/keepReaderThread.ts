@@ -30,7 +30,7 @@ const GATE_LOOK_MS = 10;
 const SCRAPE_LIMIT_MS = 250;
 
 /** What the thread is sent and may query. Everything is synchronous, except the admission of forwarded calls. */
-export interface ReaderSources extends Pick<IndexerCalls, 'status' | 'momentAt' | 'naming' | 'damaged'> {
+export interface ReaderSources extends Pick<IndexerCalls, 'status' | 'momentAt' | 'damaged'> {
   readonly state: () => ReaderState;
   readonly admission: ForwardingAdmission;
 }
@@ -164,8 +164,7 @@ export function keepReaderThread(
       void show(from);
       return known().status();
     },
-    momentAt: (height) => known().momentAt(height),
-    naming: (id) => known().naming(id),
+    momentAt: (key) => known().momentAt(key),
     damaged: (damage) => known().damaged(damage),
     admit: async (id, node, call) => {
       const { calls, thread } = from;

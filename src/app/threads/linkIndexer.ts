@@ -65,8 +65,7 @@ export function linkIndexer(parts: { readonly clock: Clock; readonly indexer: ()
         nextStatus = undefined;
         return asked((signal) => indexer().ask(signal, 'status'));
       })),
-    momentAt: (height: number) => asked((signal) => indexer().ask(signal, 'momentAt', height)),
-    naming: (id: Identifier) => asked((signal) => indexer().ask(signal, 'naming', id)),
+    momentAt: (key: number | Identifier) => asked((signal) => indexer().ask(signal, 'momentAt', key)),
     /** See `ForwardingAdmission`. */
     admit: async (
       node: string,

@@ -1,5 +1,5 @@
 import type { AdmissionEnd, AdmittedCall, Endpoint, NodeMetadata, NotAdmitted } from '../../access/index.js';
-import type { ApiSecrets, NamedHeight, StatusDocument, WorkMoment } from '../../api/index.js';
+import type { ApiSecrets, StatusDocument, WorkMoment } from '../../api/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import type { Identifier } from '../../flow/index.js';
 import type { LogLevel, MetricsSnapshot } from '../../observability/index.js';
@@ -65,8 +65,7 @@ export interface ReaderCalls {
 /** The calls that the indexing thread serves to the reader thread: queries only it can answer, and the log. */
 export interface IndexerCalls {
   status(): StatusDocument;
-  momentAt(height: number): WorkMoment;
-  naming(id: Identifier): NamedHeight | undefined;
+  momentAt(key: number | Identifier): WorkMoment;
   /** Returns when the forwarded call with this id may be sent, or may not. */
   admit(id: number, node: string, call: AdmittedCall): Promise<'admitted' | NotAdmitted>;
   /** A call that was admitted, or still waits for admission, is over. */

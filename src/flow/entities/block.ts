@@ -48,7 +48,8 @@ function timestampOf(time: RequestFields): Timestamp {
   return { seconds, nanos };
 }
 
-function encodeTimestamp({ seconds, nanos }: Timestamp): Buffer {
+/** `google.protobuf.Timestamp`. */
+export function encodeTimestamp({ seconds, nanos }: Timestamp): Buffer {
   return new WireWriter().number(1, seconds).number(2, nanos).finish();
 }
 

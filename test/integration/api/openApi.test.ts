@@ -264,7 +264,7 @@ const away = new DatabaseFault('unavailable', 'no server', {});
 const noAnswer = (): never => {
   throw indexerSilent();
 };
-const work = { momentAt: noAnswer, naming: noAnswer };
+const work = { momentAt: noAnswer };
 const untold = Object.defineProperty({}, 'ready', { get: noAnswer, enumerable: true });
 
 /** What is refused of a call; all of it is as it is told. */

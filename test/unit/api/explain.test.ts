@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ApiError, explainDocument, workOfStore } from '../../../src/api/index.js';
-import type { HeightWork, IndexedRange } from '../../../src/api/index.js';
+import type { HeightWork, IndexedRange, WorkMoment } from '../../../src/api/index.js';
 import type { HeightWorkSource } from '../../../src/api/documents/explanation.js';
 import type { Identifier } from '../../../src/flow/index.js';
 import { chainOf, idOf, matching, MemoryIndexStore, transactionIds } from '../../support/index.js';
@@ -47,14 +47,16 @@ function working(stage: HeightWork['stage'], change: Partial<HeightWork> = {}): 
   };
 }
 
-type Naming = HeightWorkSource['naming'];
+type Naming = (id: number | Identifier) => WorkMoment['named'];
 const reasons = [{ code: 'behind', message: 'far behind', sinceSeconds: 1 } as const];
 
 function explained(key: number | string, work?: HeightWork, naming: Naming = () => undefined) {
   const closed = workOfStore(store, () => range);
   const source: HeightWorkSource = {
-    momentAt: async (height) => ({ ...(await closed.momentAt(height)), daemon: { reasons, work } }),
-    naming: async (id) => (await closed.naming(id)) ?? naming(id),
+    momentAt: async (asked) => {
+      const moment = await closed.momentAt(asked);
+      return { ...moment, named: moment.named ?? naming(asked), daemon: { reasons, work } };
+    },
   };
   return explainDocument(store, String(key), source);
 }
@@ -98,7 +100,7 @@ describe('a height', () => {
     range = { ...range, coverage: [{ from: FIRST + 3, to: LATEST }], healing: [{ from: FIRST, to: FIRST }] };
     const rest = workOfStore(store, () => range, ofPlan);
     const daemon = { reasons: [], work: undefined };
-    const run = { ...rest, momentAt: async (at: number) => ({ ...(await rest.momentAt(at)), daemon }) };
+    const run: HeightWorkSource = { momentAt: async (at) => ({ ...(await rest.momentAt(at)), daemon }) };
     for (const [source, height, summary] of [
       [rest, FIRST, 'Height 100 is damaged, and plan 2 fetches it again; no daemon is running to do that.'],
       [run, FIRST, 'Height 100 is damaged, and plan 2 fetches it again; its turn has not come yet.'],

@@ -7,7 +7,7 @@ import { idOf } from '../../support/smallChain.js';
 it("Flow's form of a block has an empty signature where the block carries none", () => {
   const bare = { id: idOf('a'), parentId: idOf('b'), height: 1, guarantees: [], signatures: [] };
   const encoded = encodeBlock({ ...bare, timestamp: undefined });
-  const { header } = restBlock(encoded, undefined, { payload: false });
+  const { header } = restBlock(encoded, { isExpanded: false, isProven: false, isSealed: false });
   expect(header.parent_voter_signature).toBe('');
 });
 

@@ -64,14 +64,14 @@ describe('a call that is to be forwarded', () => {
 
 it('a question is refused where too many wait, and given up after its time', async () => {
   const { answer, clock, link } = linked();
-  const ask = () => link.naming('id' as never);
+  const ask = () => link.momentAt(7);
   const waiting = Array.from({ length: MAX_QUESTIONS }, () => ask().catch(String));
   await expect(ask()).rejects.toMatchObject({ reason: 'busy' });
   await clock.advance(QUESTION_LIMIT_MS);
   expect(new Set(await Promise.all(waiting)).size).toBe(1);
   const answered = ask();
-  answer(MAX_QUESTIONS + 2, { kind: 'block', height: 7 });
-  expect(await answered).toEqual({ kind: 'block', height: 7 });
+  answer(MAX_QUESTIONS + 2, { durableId: 'id' });
+  expect(await answered).toEqual({ durableId: 'id' });
 });
 
 it('however many ask for the status, it is made for all of them', async () => {

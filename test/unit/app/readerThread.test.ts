@@ -95,7 +95,6 @@ function owner(admission: ForwardingAdmission = { admit: () => Promise.resolve('
     }),
     status: () => ({ chainId: 'flow-localnet' }) as never,
     momentAt: (height) => ({ height }) as never,
-    naming: () => ({ kind: 'block', height: 7 }),
     damaged: () => undefined,
     admission,
   };

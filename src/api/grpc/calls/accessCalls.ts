@@ -1,17 +1,11 @@
-import {
-  accountRoles,
-  ADDRESS_BYTES,
-  identifierBytes,
-  identifyTransactions,
-  toAddress,
-  WireWriter,
-} from '../../../flow/index.js';
+import { accountRoles, ADDRESS_BYTES, identifierBytes, identifyTransactions } from '../../../flow/index.js';
+import { toAddress, WireWriter } from '../../../flow/index.js';
 import type { Address, FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { AccountTransaction } from '../../../storage/index.js';
 import * as accounts from '../../documents/accountTransactions.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
-import type { IndexedRange } from '../../view/indexedRange.js';
+import { provenOnly, type IndexedRange } from '../../view/indexedRange.js';
 import { IndexView, nodeVersion, type ReadableIndex } from '../../view/IndexView.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import { finalityOf, headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
@@ -182,9 +176,8 @@ async function accountResponse(
     limit: limit === 0n ? accounts.DEFAULT_PAGE_ITEMS : accounts.checkLimit(Number(limit)),
     before: accounts.decodeCursor(request.bytes(4)),
   };
-  const until = finalityOf(request, ACCOUNT_FINALITY) === 'proven' ? 'proven' : undefined;
-  const found = await accounts.accountPage(store, page, range, until);
-  const { transactions, next, coverage, isComplete } = found;
+  const read = finalityOf(request, ACCOUNT_FINALITY) === 'proven' ? provenOnly(range) : range;
+  const { transactions, next, coverage, isComplete } = await accounts.accountPage(store, page, read);
   return (
     new WireWriter()
       .elements(1, transactions.map(accountTransaction))

@@ -1,13 +1,7 @@
 import type { ServerDuplexStream, UntypedHandleCall } from '@grpc/grpc-js';
-import {
-  IDENTIFIER_BYTES,
-  identifierBytes,
-  RequestFields,
-  toIdentifier,
-  WireError,
-  WireWriter,
-} from '../../../flow/index.js';
-import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
+import { encodeTimestamp, IDENTIFIER_BYTES, identifierBytes, RequestFields } from '../../../flow/index.js';
+import { toIdentifier, WireError, WireWriter } from '../../../flow/index.js';
+import type { FinalizedBlock, Identifier } from '../../../flow/index.js';
 import { readHeader, type BlockHasher } from '../../../proof/index.js';
 import type { FeedSink } from '../../feed/following.js';
 import type { Cost } from '../../guard/TokenGuard.js';
@@ -27,11 +21,6 @@ export type StreamCall = (
 
 /** A call of which the library passes every message. */
 export type DuplexCall = ServerDuplexStream<Buffer, Buffer>;
-
-/** `google.protobuf.Timestamp`. */
-export function timestampMessage({ seconds, nanos }: Timestamp): Buffer {
-  return new WireWriter().number(1, seconds).number(2, nanos).finish();
-}
 
 /** How a call is handled, bytes in and bytes out. */
 export interface ServedCall {
@@ -95,7 +84,7 @@ export function headerMessage(
     .bytes(1, identifierBytes(header.id))
     .bytes(2, identifierBytes(header.parentId))
     .number(3, height)
-    .element(4, timestampMessage(header.timestamp))
+    .element(4, encodeTimestamp(header.timestamp))
     .bytes(5, header.payloadHash)
     .number(6, header.view)
     .elements(7, header.parentVoterIds)

@@ -1,22 +1,14 @@
-import { identifierBytes, timeOfBlock, varintLength, WireWriter, writeVarint } from '../../../flow/index.js';
+import { encodeTimestamp, identifierBytes, timeOfBlock, varintLength } from '../../../flow/index.js';
+import { WireWriter, writeVarint } from '../../../flow/index.js';
 import type { FinalizedBlock, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { IndexReader } from '../../../storage/index.js';
 import type { ChangeFeed } from '../../feed/changeFeed.js';
-import { heightEventOf } from '../../feed/following.js';
-import type {
-  Cursor,
-  FeedEvent,
-  FeedSink,
-  Following,
-  HeightEvent,
-  ProvenBlock,
-  RewindEvent,
-  StartPoint,
-} from '../../feed/following.js';
+import type { Cursor, FeedEvent, FeedSink, Following, HeightEvent } from '../../feed/following.js';
+import type { ProvenBlock, RewindEvent, StartPoint } from '../../feed/following.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import { fieldsOf, finalityOf, headerMessage, heightOf, idOf, provableBlock } from './calls.js';
-import { refuseFullBlock, timestampMessage } from './calls.js';
+import { refuseFullBlock } from './calls.js';
 import type { StreamCall } from './calls.js';
 
 /** Fields of the requests of `IndexAPI`. */
@@ -86,8 +78,7 @@ export function feedCalls(
     BlockHeaders: {
       kind: 'headers',
       /** `SubscribeBlockHeadersResponse`. */
-      encode: (event: FeedEvent) =>
-        new WireWriter().element(1, header(heightEventOf(event).stored.block)).finish(),
+      encode: ({ stored }: HeightEvent) => new WireWriter().element(1, header(stored.block)).finish(),
       // A node may be asked instead only before anything was sent.
       check: async ({ next }: Cursor) => {
         const stored = await reader.blockByHeight(Math.min(next, reader.latestIndexedHeight()));
@@ -99,7 +90,7 @@ export function feedCalls(
     Object.entries(messages).flatMap(([what, { check, kind, encode }]) =>
       Object.entries(starts).map(([from, { statusField, point }]) => [
         `Subscribe${what}${from}`,
-        feedStream(feed, feed.follow, (request) => {
+        feedStream(feed, feed.followHeights, (request) => {
           refuseFullBlock(kind === 'blocks' && request.flag(statusField + 1));
           return { check, kind, encode, until: headOf(request.number(statusField)), start: point(request) };
         }),
@@ -130,12 +121,11 @@ export function feedCalls(
         encode: (blocks) => Buffer.concat(blocks.flatMap((block) => field(1, indexedBlock(block)))),
       };
     }),
-    SubscribeProvableBlocks: feedStream(feed, feed.follow, (request) => ({
+    SubscribeProvableBlocks: feedStream(feed, feed.followHeights, (request) => ({
       kind: 'blocks',
       until: 'indexed',
       start: { height: heightOf(request.number(START_HEIGHT)) },
-      encode: (event) =>
-        new WireWriter().element(1, provableBlock(heightEventOf(event).stored.block)).finish(),
+      encode: ({ stored }) => new WireWriter().element(1, provableBlock(stored.block)).finish(),
     })),
   };
   return { access, index };
@@ -151,16 +141,15 @@ function headOf(status: bigint): Following['until'] {
 }
 
 /** `SubscribeBlocksResponse`. */
-function blockMessage(event: FeedEvent): Buffer {
-  return new WireWriter().element(1, heightEventOf(event).stored.block.encoded).finish();
+function blockMessage({ stored }: HeightEvent): Buffer {
+  return new WireWriter().element(1, stored.block.encoded).finish();
 }
 
 /** `SubscribeBlockDigestsResponse`. */
-function digestMessage(event: FeedEvent): Buffer {
-  const { block } = heightEventOf(event).stored;
+function digestMessage({ stored: { block } }: HeightEvent): Buffer {
   const timestamp = timeOfBlock(block.encoded);
   const digest = new WireWriter().bytes(1, identifierBytes(block.id)).number(2, block.height);
-  if (timestamp !== undefined) digest.element(3, timestampMessage(timestamp));
+  if (timestamp !== undefined) digest.element(3, encodeTimestamp(timestamp));
   return digest.finish();
 }
 
@@ -190,7 +179,7 @@ function indexedHeight({ stored, isSealed, isProven }: HeightEvent): Buffer {
     .number(1, block.height)
     .bytes(2, identifierBytes(block.id))
     .bytes(3, identifierBytes(block.parentId));
-  if (timestamp !== undefined) message.element(4, timestampMessage(timestamp));
+  if (timestamp !== undefined) message.element(4, encodeTimestamp(timestamp));
   block.collectionIds.forEach((id, index) => {
     const collection = new WireWriter()
       .bytes(1, identifierBytes(id))
