@@ -33,11 +33,10 @@ export interface GrowingFile {
   readonly table: string;
   rows(): number;
   /**
-   * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
-   * afterwards.
+   * The bytes that are ready, once there are enough to be written, or `isLast`: all that is left. Call it after every block.
+   * Nothing changes them afterwards.
    */
-  take(): Uint8Array | undefined;
-  finish(): Uint8Array;
+  take(isLast: boolean): Uint8Array | undefined;
 }
 
 /**
@@ -67,7 +66,9 @@ export async function beginPart(
   written.catch(() => undefined);
   /** The last piece is compressed and written while the caller makes the next one. */
   let writing: Promise<void> = Promise.resolve();
-  const write = async (piece: Uint8Array): Promise<void> => {
+  const grow = async (isLast = false): Promise<void> => {
+    const piece = file.take(isLast);
+    if (piece === undefined) return;
     await writing;
     const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
     // A stream that is cut off calls back with another error, or not at all.
@@ -76,13 +77,10 @@ export async function beginPart(
   };
   return {
     /** Writes what is ready. Resolves or rejects with the outcome of the previous write. */
-    grow: async (): Promise<void> => {
-      const ready = file.take();
-      if (ready !== undefined) await write(ready);
-    },
+    grow,
     /** Resolves when everything is on disk, under the unfinished name. */
     finish: async () => {
-      await write(file.finish());
+      await grow(true);
       await writing;
       stream.end();
       await written;
