@@ -61,23 +61,20 @@ export async function beginPart(
   // The next call reports a failure.
   written.catch(() => undefined);
   /** The last piece is compressed and written while the caller makes the next one. */
-  let writing: Promise<void> = Promise.resolve();
+  let taken: Promise<unknown> = Promise.resolve();
   const grow = async (isLast = false): Promise<void> => {
     const piece = file.take(isLast);
     if (piece === undefined) return;
-    await writing;
-    const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
-    // A stream that is cut off calls back with another error, or not at all.
-    writing = Promise.race([written, taken]);
-    writing.catch(() => undefined);
+    // A stream that is cut off takes nothing more.
+    await Promise.race([written, taken]);
+    taken = new Promise((resolve) => stream.write(piece, resolve));
   };
   return {
-    /** Writes what is ready. Resolves or rejects with the outcome of the previous write. */
+    /** Writes what is ready. Rejects if something before could not be written. */
     grow,
     /** Resolves when everything is on disk, under the unfinished name. */
     finish: async () => {
       await grow(true);
-      await writing;
       stream.end();
       await written;
       return { table: file.table, path, rows: file.rows(), bytes, sha256: sha256.digest('hex') };
