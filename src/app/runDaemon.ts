@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path';
 import { redirectLibraryLogs, type OpenChannel } from '../access/index.js';
 import type { DaemonConfig } from '../config/index.js';
-import { createLogger, createMetrics, LiveTerminal, loadPrettyLine } from '../observability/index.js';
+import { createLogger, createMetrics, liveTerminal, loadPrettyLine } from '../observability/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { TerminalStream } from '../observability/index.js';
 import { certificateThread } from '../proof/index.js';
@@ -78,7 +78,7 @@ export async function runDaemon(
   const { onBug, outputs = [], reloading } = host;
   const { format, level } = config.log;
   const clock = systemClock;
-  const terminal = host.isLive ? new LiveTerminal({ stream: host.stdout }) : undefined;
+  const terminal = host.isLive ? liveTerminal(host.stdout) : undefined;
   const destination = terminal ?? host.stdout;
   const colorize = host.isLive && (process.env['NO_COLOR'] ?? '') === '';
   const toLine = format === 'pretty' ? (await loadPrettyLine()).prettyLine({ colorize }) : undefined;

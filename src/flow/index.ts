@@ -40,8 +40,8 @@ export {
   decodeSubscribeBlocksResponse,
   decodeTransactionResponse,
 } from './responses.js';
-export { identifyTransactions, transactionId } from './verification/identifyTransactions.js';
-export type { IdentifiedTransaction } from './verification/identifyTransactions.js';
+export { identifyTransactions, transactionId } from './verification/verifyCollections.js';
+export type { IdentifiedTransaction } from './verification/verifyCollections.js';
 export { InvalidCollectionError } from './verification/InvalidCollectionError.js';
 export { verifyBlockCollections, verifyCollection } from './verification/verifyCollections.js';
 export { asBuffer } from './wire/bytes.js';

@@ -1,4 +1,4 @@
-import { EdgeLog, type Logger } from '../../observability/index.js';
+import { edgeLog, type EdgeLog, type Logger } from '../../observability/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { AccessMethod, AccessNode, AccessNodes, NodeFault } from '../types.js';
 import type { StreamMethod, UnaryMethod } from '../types.js';
@@ -63,7 +63,7 @@ export class NodeChooser {
   constructor(parts: Parts) {
     this.#parts = parts;
     this.#streams = new CallHealth(parts);
-    this.#edge = new EdgeLog(parts);
+    this.#edge = edgeLog(parts);
     this.troubles = new NodeTroubles(parts);
   }
 

@@ -3,8 +3,8 @@ import { daemonRequest, loadStores, mayReadRecord, readDaemonRecord } from '../.
 import { readFingerprint, readFirstToken } from '../../app/index.js';
 import type { DaemonRecord, OwnAccess, PlainResponse } from '../../app/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { asError, childOf, jsonIn, maskedEndpoint, OperatorError } from '../../runtime/index.js';
-import { programVersion, systemClock, within } from '../../runtime/index.js';
+import { asError, childOf, hostAndPort, jsonIn, maskedEndpoint } from '../../runtime/index.js';
+import { OperatorError, programVersion, systemClock, within } from '../../runtime/index.js';
 import { StorageError } from '../../storage/index.js';
 
 const ANSWER_TIMEOUT_MS = 5_000;
@@ -172,11 +172,10 @@ export function recordOf({ dataDir, store }: LoadedConfig['config']): DaemonReco
   return store === undefined || record?.store === maskedEndpoint(store) ? record : undefined;
 }
 
-/** A wildcard address is reached through loopback; a URL needs brackets around an IPv6 address. */
+/** A wildcard address is reached through loopback. */
 function urlOf({ host, port }: DaemonRecord['metrics'], certificate?: string): string {
   const reached = { '0.0.0.0': '127.0.0.1', '::': '::1' }[host] ?? host;
-  const shown = reached.includes(':') ? `[${reached}]` : reached;
-  return `http${certificate === undefined ? '' : 's'}://${shown}:${port}`;
+  return `http${certificate === undefined ? '' : 's'}://${hostAndPort({ host: reached, port })}`;
 }
 
 /** True when a flag says where the daemon listens: then the record in the data directory is ignored. */

@@ -7,6 +7,7 @@ import { exportLines } from '../export/exportLines.js';
 import { exportProgress } from '../export/exportProgress.js';
 import { openExportSource } from '../export/exportSource.js';
 import { exportToDirectory } from '../export/exportToDirectory.js';
+import { explained } from '../export/partFiles.js';
 
 export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal) => {
   const { flags } = invocation;
@@ -23,11 +24,11 @@ export const exportBlocks: Run<typeof exportFlags> = async (invocation, terminal
   const range = () => source.range().finally(() => (isWaiting &&= ending.signal.aborted));
   const parts = { source: { ...source, range }, progress, signal: ending.signal };
   try {
-    const done =
+    const write = () =>
       options === undefined || path === null
-        ? await exportLines(flags, terminal, parts)
-        : await exportToDirectory(path, flags, options, parts);
-    progress.end(done);
+        ? exportLines(flags, terminal, parts)
+        : exportToDirectory(path, flags, options, parts);
+    progress.end(await (path === null ? write() : explained(path, write)));
   } catch (error) {
     // Ended while it waits for the first height, with nothing to report.
     if (!isWaiting || !wasAborted(error, ending.signal)) throw error;

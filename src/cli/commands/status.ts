@@ -1,6 +1,6 @@
 import type { StatusDocument } from '../../api/index.js';
 import type { LoadedConfig } from '../../config/index.js';
-import { formatDuration, LiveScreen } from '../../observability/index.js';
+import { formatDuration } from '../../observability/index.js';
 import { childOf, orAborted, sleep, systemClock, wasAborted } from '../../runtime/index.js';
 import { daemonStatus, noDaemon } from '../client/askDaemon.js';
 import type { Run, Terminal } from '../command.js';
@@ -73,12 +73,19 @@ async function watchStatus(loaded: LoadedConfig, json: boolean, terminal: Termin
   return 'done';
 }
 
+/** The alternate screen, without cursor or line wrapping. */
+const ENTER = '\u001b[?1049h\u001b[?25l\u001b[?7l';
+const LEAVE = '\u001b[?7h\u001b[?25h\u001b[?1049l';
+const HOME = '\u001b[H';
+const CLEAR_LINE_END = '\u001b[K';
+const CLEAR_BELOW = '\u001b[J';
+
 /**
- * Uses the whole terminal. The last page stays on it. `awaySeconds`: the daemon has not answered for this long, and what is shown
- * was its last answer.
+ * Uses the whole terminal, redrawn in place without flicker. Its previous content is restored, and the last page follows it.
+ * `awaySeconds`: the daemon has not answered for this long, and what is shown was its last answer.
  */
 function screen(terminal: Terminal) {
-  const live = new LiveScreen({ stream: { write: (text) => terminal.out(text) } });
+  let isOpen = false;
   let last: StatusDocument | undefined;
   return {
     show: (status: StatusDocument, awaySeconds?: number): void => {
@@ -86,10 +93,14 @@ function screen(terminal: Terminal) {
       const away = `The daemon has not answered for ${formatDuration(awaySeconds ?? 0)}. Its last answer: (${HINT})`;
       const head = awaySeconds === undefined ? HINT : away;
       // Leave the last column free: clearing the rest of the line would erase a character there.
-      live.show(statusScreen(status, { columns: terminal.columns() - 1, rows: terminal.rows(), head }));
+      const lines = statusScreen(status, { columns: terminal.columns() - 1, rows: terminal.rows(), head });
+      const page = lines.map((line) => line + CLEAR_LINE_END).join('\r\n');
+      terminal.out(`${isOpen ? '' : ENTER}${HOME}${page}${CLEAR_BELOW}`);
+      isOpen = true;
     },
     close: (): void => {
-      live.close();
+      if (isOpen) terminal.out(LEAVE);
+      isOpen = false;
       if (last !== undefined) terminal.out(renderStatus(last));
     },
   };

@@ -74,10 +74,13 @@ const forms = {
 type ColumnType = keyof typeof forms;
 export const cellForms: Readonly<Record<ColumnType, CellForm>> = forms;
 
-/** Turns the cells of a column into what text formats write. */
-export function plainOf({ type }: ColumnShape): (cell: unknown) => unknown {
+/** Reads the cell of a row as text formats write it. */
+export function plainOf({ of, type }: Column): (row: never) => unknown {
   const { plain } = cellForms[type];
-  return (cell) => (cell === null || plain === undefined ? cell : plain(cell as never));
+  return (row) => {
+    const cell = of(row);
+    return cell === null || plain === undefined ? cell : plain(cell as never);
+  };
 }
 
 /** The three levels that Parquet requires. */
@@ -89,22 +92,18 @@ function listOf(...element: readonly SchemaElement[]): Schema {
   ];
 }
 
-/** A column without the rows that it reads. */
-export interface ColumnShape {
+export interface Column<Row = never> {
   readonly name: string;
   readonly type: ColumnType;
+  readonly of: (row: Row) => unknown;
   /** Scattered: hardly any value repeats, and no query selects ranges; a dictionary and statistics are not worth it. */
   readonly trait?: 'nullable' | 'scattered' | undefined;
-}
-
-interface Column<Row> extends ColumnShape {
-  readonly of: (row: Row) => unknown;
 }
 
 /** A table, or some columns of it, in the order of a file; they read its rows. */
 export interface Table {
   readonly name: 'blocks' | 'collections' | 'transactions';
-  readonly columns: readonly Column<never>[];
+  readonly columns: readonly Column[];
 }
 
 /** Left out by `--no-scripts`. */
@@ -167,7 +166,7 @@ function column<Row>(
   name: string,
   type: ColumnType,
   of: (row: Row) => unknown,
-  trait?: ColumnShape['trait'],
+  trait?: Column['trait'],
 ): Column<Row> {
   return { name, type, of, trait };
 }

@@ -7,12 +7,12 @@ import { checkNotBeyond, checkSame, exportRange, inWords, pagesOf } from './expo
 import type { ExportParts } from './exportSource.js';
 import { closeTheSame, readExport, tallyExport, type ExportTally } from './tallyExport.js';
 import { transactionsIn } from './TransactionRow.js';
-import { explained, openLocked } from './partFiles.js';
+import { openLocked } from './partFiles.js';
 
 /**
  * Writes lines of JSON to standard output, or to a file, from where it ends; with `follow` until a signal, which is a normal end
- * then. Returns the closing message; none when the reader has gone. Expected errors: those of the source; OperatorError (`usage`,
- * `damage`, `foreign`, `storage`); without `follow`, the signal's abort reason.
+ * then. Returns the closing message; none when the reader has gone. Expected errors: those of the source and the system;
+ * OperatorError (`usage`, `damage`, `foreign`, `storage`); without `follow`, the signal's abort reason.
  */
 export async function exportLines(
   flags: ExportFlags,
@@ -73,8 +73,8 @@ const READ_BYTES = 1024 * 1024;
 
 /**
  * Opens and locks a file, creating it if needed. With `resume` it is read to its end and tallied, but not changed yet. Expected
- * errors: OperatorError (`usage`: it cannot be resumed, or is not empty; `storage`, also of what it returns); the signal's abort
- * reason.
+ * errors: those of the system, also of what it returns; OperatorError (`usage`: it cannot be resumed, or is not empty;
+ * `storage`); the signal's abort reason.
  */
 async function fileOutput(
   path: string,
@@ -87,8 +87,8 @@ async function fileOutput(
   const { about, handle } = opened;
   const close = async (): Promise<void> => {
     try {
-      if (about.isFile()) await explained(path, () => handle.sync());
-      if (isNew && (await handle.stat()).size === 0) await explained(path, () => rm(path));
+      if (about.isFile()) await handle.sync();
+      if (isNew && (await handle.stat()).size === 0) await rm(path);
     } finally {
       await opened.close();
     }
@@ -101,7 +101,7 @@ async function fileOutput(
     for (let position = 0; resume;) {
       signal.throwIfAborted();
       const piece = Buffer.allocUnsafe(READ_BYTES);
-      const { bytesRead } = await explained(path, () => handle.read(piece, 0, READ_BYTES, position));
+      const { bytesRead } = await handle.read(piece, 0, READ_BYTES, position);
       if (bytesRead === 0) break;
       held.add(piece.subarray(0, bytesRead));
       position += bytesRead;
@@ -110,8 +110,8 @@ async function fileOutput(
     return {
       /** The closing line that it has already. */
       closing: held.closing(),
-      cutToWhole: () => explained(path, () => handle.truncate(tally.sums().bytes)),
-      write: (bytes: Uint8Array) => explained(path, () => handle.appendFile(bytes)).then(() => true),
+      cutToWhole: () => handle.truncate(tally.sums().bytes),
+      write: (bytes: Uint8Array) => handle.appendFile(bytes).then(() => true),
       /** Resolves when everything is on disk; a new file that nothing was written to is removed. */
       close,
     };

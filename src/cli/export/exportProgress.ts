@@ -1,5 +1,5 @@
 import { formatCount, formatDuration, formatRate } from '../../observability/index.js';
-import { LiveTerminal, measureProgress } from '../../observability/index.js';
+import { liveTerminal, measureProgress } from '../../observability/index.js';
 import { systemClock } from '../../runtime/index.js';
 import type { Terminal } from '../command.js';
 import { atMostEvery } from '../output/words.js';
@@ -18,7 +18,7 @@ export function exportProgress(
   { isQuiet, isAlone }: { readonly isQuiet: boolean; readonly isAlone: boolean },
 ) {
   const stream = isAlone && !isQuiet ? terminal.errTerminal : undefined;
-  const live = stream && new LiveTerminal({ stream });
+  const live = stream && liveTerminal(stream);
   const say = (text: string): void => {
     if (live !== undefined) live.write(`${text}\n`);
     else if (!isQuiet) terminal.err(`${text}\n`);

@@ -95,8 +95,8 @@ const HEIGHT_DIGITS = 12;
 /**
  * Writes partition after partition, from where the directory ends to `to`. It has a sub-directory for each table and a manifest of
  * the complete partitions; what the manifest does not name is no part of the export. Resolves with the closing message. Expected
- * errors: those of the source; OperatorError (`usage`: it is not empty, or cannot be resumed; `storage`; `not_found`, `foreign`,
- * `damage`); without `follow`, the signal's abort reason.
+ * errors: those of the source and the system; OperatorError (`usage`: it is not empty, or cannot be resumed; `storage`;
+ * `not_found`, `foreign`, `damage`); without `follow`, the signal's abort reason.
  */
 export async function exportToDirectory(
   path: string,
@@ -105,7 +105,7 @@ export async function exportToDirectory(
   parts: ExportParts,
 ): Promise<string> {
   const isNew = !existsSync(path);
-  if (isNew) await explained(path, () => mkdir(path));
+  if (isNew) await mkdir(path);
   const { close } = await openLocked(path, 'r');
   try {
     return await writePartitions(path, await manifestIn(path, asked.resume), asked, options, parts);
@@ -116,10 +116,10 @@ export async function exportToDirectory(
   }
 }
 
-/** The manifest of a directory; `undefined` if it is empty. Expected errors: OperatorError (`usage`, `storage`). */
+/** The manifest of a directory; `undefined` if it is empty. Expected errors: those of the system; OperatorError (`usage`, `storage`). */
 async function manifestIn(path: string, resume: boolean): Promise<Manifest | undefined> {
   const name = named(path);
-  const entries = await explained(path, () => readdir(path));
+  const entries = await readdir(path);
   if (entries.every((entry) => entry === unfinishedName(MANIFEST))) return undefined;
   if (!resume)
     throw wrongUse(`The directory ${name} is not empty. Add --resume to continue it, or choose another one.`);
@@ -164,7 +164,7 @@ async function writePartitions(
       );
   }
   let manifest = begun ?? manifestOf(shape, []);
-  await explained(path, () => prepare(path, manifest));
+  await prepare(path, manifest);
   if (manifest.partitions.length > 0 && manifest.to === range.to) {
     await checkFiles(path, manifest, parts);
     return `${name} is complete: ${phrase(manifest)}.`;
@@ -181,11 +181,9 @@ async function writePartitions(
       const isRewritten = below.length < manifest.partitions.length;
       manifest = manifestOf(shape, [...below, partition]);
       const tables = partition.files.map(({ table }) => table);
-      await explained(path, async () => {
-        for (const table of tables) await syncDirectory(join(path, table));
-        await save(path, manifest);
-        if (isRewritten) for (const table of tables) await removeUnnamed(path, table, manifest);
-      });
+      for (const table of tables) await syncDirectory(join(path, table));
+      await save(path, manifest);
+      if (isRewritten) for (const table of tables) await removeUnnamed(path, table, manifest);
       transactions += partition.transactions;
       // A page that is being read notices the signal; between partitions this does.
       if (signal.aborted) throw abortReason(signal);
@@ -237,7 +235,7 @@ async function checkFiles(
   const files = filesOf(manifest);
   for (const [index, file] of files.entries()) {
     const digest = createHash('sha256');
-    await explained(file.path, () => pipeline(createReadStream(join(path, file.path)), digest, { signal }));
+    await pipeline(createReadStream(join(path, file.path)), digest, { signal });
     if (digest.digest('hex') !== file.sha256) throw damaged(path, file);
     progress.scanned((index + 1) / files.length);
   }
@@ -284,7 +282,7 @@ function phrase({ partitions, files, ...range }: Manifest): string {
 
 /**
  * Writes the files of one partition, which get their names once all of them are complete. While blocks become rows, the
- * next blocks are fetched. Expected errors: those of the source; OperatorError `storage`, and `foreign` when the index does not
+ * next blocks are fetched. Expected errors: those of the source and the system; OperatorError `foreign` when the index does not
  * continue from the partition before.
  */
 async function writePartition(

@@ -1,5 +1,5 @@
 import { exportedLines } from '../../api/index.js';
-import { plainOf, type ColumnShape, type Table } from './columns.js';
+import { plainOf, type Column, type Table } from './columns.js';
 import type { Compression, FileFormat } from '../arguments/flags.js';
 import { loadParquet } from './index.js';
 import type { GrowingFile } from './partFiles.js';
@@ -61,8 +61,6 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
     collections: (block) => block.rows,
     transactions: transactionsOf,
   };
-  /** The cells of a row. A new list for each of a million rows would be most of the garbage. */
-  const cells: unknown[] = [];
   return () => {
     // Lines of JSON are in one file for all tables.
     const lines = textFile(LINES);
@@ -70,24 +68,17 @@ export async function formMaker({ shape, tables, wanted }: FormOptions): Promise
       const rows = rowsOf[table];
       if (parquet !== undefined) {
         const file = parquet.growParquet(table, columns, compression);
-        return { columns, file, put: file.add, rows };
+        return { file, put: file.add, rows };
       }
       const isCsv = format === 'csv';
       const file = isCsv ? textFile(table, `${columns.map(({ name }) => name).join(',')}\n`) : lines;
       const lineFrom = isCsv ? csvLine(columns) : jsonLine(table, columns);
-      const put = (row: readonly unknown[]) => file.add(lineFrom(row));
-      return { columns, file, put, rows };
+      return { file, put: (row: never) => file.add(lineFrom(row)), rows };
     });
     return {
       files: [...new Set(opened.map(({ file }) => file))],
       add: (block) => {
-        for (const { columns, put, rows } of opened) {
-          cells.length = columns.length;
-          for (const row of rows(block)) {
-            for (let at = 0; at < columns.length; at += 1) cells[at] = columns[at]?.of(row as never) ?? null;
-            put(cells);
-          }
-        }
+        for (const { put, rows } of opened) for (const row of rows(block)) put(row as never);
       },
     };
   };
@@ -99,11 +90,6 @@ const PIECE_BYTES = 1024 * 1024;
 function textFile(table: string, head = '') {
   let text = head;
   let rows = 0;
-  const finish = (): Uint8Array => {
-    const bytes = Buffer.from(text);
-    text = '';
-    return bytes;
-  };
   return {
     table,
     rows: (): number => rows,
@@ -111,8 +97,12 @@ function textFile(table: string, head = '') {
       text += line;
       rows += 1;
     },
-    take: (): Uint8Array | undefined => (text.length < PIECE_BYTES ? undefined : finish()),
-    finish,
+    take: (isLast: boolean): Uint8Array | undefined => {
+      if (text.length < PIECE_BYTES && !isLast) return undefined;
+      const bytes = Buffer.from(text);
+      text = '';
+      return bytes;
+    },
   };
 }
 
@@ -120,15 +110,11 @@ export const LINES = 'lines';
 
 const kinds = { blocks: 'block', collections: 'collection', transactions: 'transaction' } as const;
 
-function jsonLine(
-  table: Table['name'],
-  columns: readonly ColumnShape[],
-): (row: readonly unknown[]) => string {
+function jsonLine(table: Table['name'], columns: readonly Column[]): (row: never) => string {
   const members = columns.map((column) => [`,${JSON.stringify(column.name)}:`, plainOf(column)] as const);
   return (row) => {
     let line = `{"kind":"${kinds[table]}"`;
-    for (const [index, [key, plain]] of members.entries())
-      line += key + JSON.stringify(plain(row[index] ?? null));
+    for (const [key, plain] of members) line += key + JSON.stringify(plain(row));
     return `${line}}\n`;
   };
 }
@@ -137,9 +123,9 @@ function jsonLine(
  * Makes a line of CSV as in RFC 4180, but with a line feed at its end. An empty field is null, two quotes are an empty text; lists
  * are JSON.
  */
-function csvLine(columns: readonly ColumnShape[]): (row: readonly unknown[]) => string {
+function csvLine(columns: readonly Column[]): (row: never) => string {
   const fields = columns.map(plainOf);
-  return (row) => `${fields.map((plain, index) => csvField(plain(row[index] ?? null))).join(',')}\n`;
+  return (row) => `${fields.map((plain) => csvField(plain(row))).join(',')}\n`;
 }
 
 const MARKS = /[",\r\n]/;

@@ -1,6 +1,6 @@
 import { ByteWriter, ParquetWriter, type ColumnSource, type SchemaElement } from 'hyparquet-writer';
 import type { Compression } from '../arguments/flags.js';
-import { cellForms, type ColumnShape, type SignatureCell } from './columns.js';
+import { cellForms, type Column, type SignatureCell } from './columns.js';
 import { pageCompressor } from './compression.js';
 import { madeBy } from './exportSource.js';
 import { remembering } from './TransactionRow.js';
@@ -14,9 +14,9 @@ const codecs = { none: 'UNCOMPRESSED', gzip: 'GZIP', zstd: 'ZSTD' } as const;
 /** A Parquet file, a row group at a time. The compression is checked before. */
 export function growParquet(
   table: string,
-  columns: readonly ColumnShape[],
+  columns: readonly Column[],
   compression: Compression,
-): GrowingFile & { readonly add: (cells: readonly unknown[]) => void } {
+): GrowingFile & { readonly add: (row: never) => void } {
   const codec = codecs[compression];
   const compress = pageCompressor(compression);
   const physical = columns.map(physicalOf);
@@ -45,17 +45,12 @@ export function growParquet(
     values = columns.map(() => []);
     held = heldBytes = 0;
   };
-  /** A copy: the library reuses the buffer. */
-  const drain = (): Uint8Array => {
-    const drained = bytes.getBytes().slice();
-    bytes.index = 0;
-    return drained;
-  };
   return {
     table,
     rows: () => rows,
-    add: (cells) => {
-      for (const [index, cell] of cells.entries()) {
+    add: (row) => {
+      for (const [index, { of }] of columns.entries()) {
+        const cell = of(row);
         values[index]?.push(physical[index]?.(cell));
         heldBytes += sizeOf(cell);
       }
@@ -63,18 +58,21 @@ export function growParquet(
       rows += 1;
       if (held >= GROUP_ROWS || heldBytes >= GROUP_BYTES) endGroup();
     },
-    /** Returns the groups that have ended; rows of the current group stay. */
-    take: () => (bytes.index > 0 ? drain() : undefined),
-    finish: () => {
-      if (held > 0) endGroup();
-      void writer.finish();
-      return drain();
+    /** The groups that have ended; rows of the current group stay. */
+    take: (isLast) => {
+      if (isLast && held > 0) endGroup();
+      if (isLast) void writer.finish();
+      if (bytes.index === 0) return undefined;
+      // A copy: the library reuses the buffer.
+      const taken = bytes.getBytes().slice();
+      bytes.index = 0;
+      return taken;
     },
   };
 }
 
 /** Parquet's schema of a table: a root, then the columns, each followed by its children. */
-function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
+function schemaOf(columns: readonly Column[]): SchemaElement[] {
   const elements = columns.flatMap(({ name, trait, type }) => {
     const [own, ...children] = cellForms[type].schema;
     const repetition_type = trait === 'nullable' ? 'OPTIONAL' : 'REQUIRED';
@@ -86,7 +84,7 @@ function schemaOf(columns: readonly ColumnShape[]): SchemaElement[] {
 /** Few accounts make most signatures. */
 const MAX_ADDRESSES = 10_000;
 
-function physicalOf({ trait, type }: ColumnShape): (cell: unknown) => unknown {
+function physicalOf({ trait, type }: Column): (cell: unknown) => unknown {
   // The library encodes text byte by byte, which costs more than everything else in a column without a dictionary; and it
   // recognizes repeated bytes by identity.
   const bytesOf = remembering(MAX_ADDRESSES, (text) => Buffer.from(text));

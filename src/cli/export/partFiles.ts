@@ -7,11 +7,9 @@ import { named, OperatorError, outputError } from '../../runtime/index.js';
 import { lockNamed } from '../../storage/index.js';
 import { unfinishedName } from '../output/wholeFile.js';
 
-/**
- * Opens and locks a file or directory. Expected errors: OperatorError `storage`, also when another process has the lock.
- */
+/** Opens and locks a file or directory. Expected errors: those of the system; OperatorError `storage`: another process has the lock. */
 export async function openLocked(path: string, flags: string) {
-  const handle = await explained(path, () => open(path, flags));
+  const handle = await open(path, flags);
   try {
     const about = await handle.stat({ bigint: true });
     const isLocked = about.isFile() || about.isDirectory();
@@ -33,16 +31,15 @@ export interface GrowingFile {
   readonly table: string;
   rows(): number;
   /**
-   * The bytes that are ready, once there are enough to be written; call it after every block. Nothing changes them
-   * afterwards.
+   * The bytes that are ready, once there are enough to be written, or `isLast`: all that is left. Call it after every block.
+   * Nothing changes them afterwards.
    */
-  take(): Uint8Array | undefined;
-  finish(): Uint8Array;
+  take(isLast: boolean): Uint8Array | undefined;
 }
 
 /**
  * Begins a file in a directory, replacing an unfinished one of the same name; it gets its name once it is complete and on disk.
- * Everything goes through `stream`. Expected errors, also of what it returns: OperatorError `storage`.
+ * Everything goes through `stream`. Expected errors, also of what it returns: those of the system.
  */
 export async function beginPart(
   file: GrowingFile,
@@ -50,7 +47,7 @@ export async function beginPart(
   stream: Transform = new PassThrough(),
 ) {
   const place = join(directory, path);
-  const handle = await explained(place, () => open(unfinishedName(place), 'w'));
+  const handle = await open(unfinishedName(place), 'w');
   const sha256 = createHash('sha256');
   let bytes = 0;
   const counted = async function* (pieces: AsyncIterable<Buffer>) {
@@ -60,35 +57,29 @@ export async function beginPart(
       yield piece;
     }
   };
-  const written = explained(place, () =>
-    pipeline(stream, counted, handle.createWriteStream({ flush: true })),
-  );
+  const written = pipeline(stream, counted, handle.createWriteStream({ flush: true }));
   // The next call reports a failure.
   written.catch(() => undefined);
   /** The last piece is compressed and written while the caller makes the next one. */
-  let writing: Promise<void> = Promise.resolve();
-  const write = async (piece: Uint8Array): Promise<void> => {
-    await writing;
-    const taken = new Promise<void>((resolve) => stream.write(piece, () => resolve()));
-    // A stream that is cut off calls back with another error, or not at all.
-    writing = Promise.race([written, taken]);
-    writing.catch(() => undefined);
+  let taken: Promise<unknown> = Promise.resolve();
+  const grow = async (isLast = false): Promise<void> => {
+    const piece = file.take(isLast);
+    if (piece === undefined) return;
+    // A stream that is cut off takes nothing more.
+    await Promise.race([written, taken]);
+    taken = new Promise((resolve) => stream.write(piece, resolve));
   };
   return {
-    /** Writes what is ready. Resolves or rejects with the outcome of the previous write. */
-    grow: async (): Promise<void> => {
-      const ready = file.take();
-      if (ready !== undefined) await write(ready);
-    },
+    /** Writes what is ready. Rejects if something before could not be written. */
+    grow,
     /** Resolves when everything is on disk, under the unfinished name. */
     finish: async () => {
-      await write(file.finish());
-      await writing;
+      await grow(true);
       stream.end();
       await written;
       return { table: file.table, path, rows: file.rows(), bytes, sha256: sha256.digest('hex') };
     },
-    publish: (): Promise<void> => explained(place, () => rename(unfinishedName(place), place)),
+    publish: (): Promise<void> => rename(unfinishedName(place), place),
     /** Removes the file, finished or not. If that fails, the next export removes it. */
     discard: async (): Promise<void> => {
       stream.destroy();
@@ -102,7 +93,7 @@ export type Part = Awaited<ReturnType<typeof beginPart>>;
 /** A finished file, as the manifest names it. */
 export type PartFile = Awaited<ReturnType<Part['finish']>>;
 
-/** Turns a failure of `work` into an error that says what the operator can do. */
+/** Turns a failure of the system into an error that says what the operator can do. */
 export async function explained<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { jsonIn, OperatorError } from '../../runtime/index.js';
+import { fieldsOf, jsonIn, OperatorError } from '../../runtime/index.js';
 import { madeBy } from './exportSource.js';
 
 /** Version of the line format: raised when an older reader would misread the lines. */
@@ -46,7 +46,8 @@ export function tallyExport() {
 
 /** Whether two closing lines agree on the lines above, regardless of the versions that wrote them. */
 export function closeTheSame(one: string, other: string): boolean {
-  const said = (line: string) => JSON.stringify({ ...objectOf(line), format: undefined, program: undefined });
+  const said = (line: string) =>
+    JSON.stringify({ ...fieldsOf(jsonIn(line)), format: undefined, program: undefined });
   return said(one) === said(other);
 }
 
@@ -65,7 +66,7 @@ export function readExport(name: string, tally: ExportTally) {
   let block: CountedBlock | undefined;
   let lines: Buffer[] = [];
   /** The beginning of a line that is not complete yet. */
-  let torn: Buffer[] = [];
+  let torn: Buffer = Buffer.alloc(0);
   let closing: string | undefined;
   const refuseIf = (isWrong: boolean, why: string): void => {
     if (!isWrong) return;
@@ -108,32 +109,24 @@ export function readExport(name: string, tally: ExportTally) {
     closing: (): string | undefined => closing,
     /** Keeps `bytes`: do not reuse the buffer. */
     add: (bytes: Buffer): void => {
-      let rest = bytes;
-      if (bytes.includes(NEWLINE)) {
-        rest = Buffer.concat([...torn, bytes]);
-        torn = [];
-        for (let end; (end = rest.indexOf(NEWLINE) + 1) > 0; rest = rest.subarray(end))
-          addLine(rest.subarray(0, end));
-      }
-      if (rest.length > 0) torn.push(rest);
-      const [begun] = torn;
-      if (begun === undefined) return;
-      const start = begun.toString('latin1', 0, LINE_START.length);
-      refuseIf(closing !== undefined, 'more follows its closing line');
+      torn = Buffer.concat([torn, bytes]);
+      for (let end; (end = torn.indexOf(NEWLINE) + 1) > 0; torn = torn.subarray(end))
+        addLine(torn.subarray(0, end));
+      refuseIf(closing !== undefined && torn.length > 0, 'more follows its closing line');
+      const start = torn.toString('latin1', 0, LINE_START.length);
       refuseIf(!LINE_START.startsWith(start), 'it has other lines than an export');
-      const length = torn.reduce((sum, piece) => sum + piece.length, 0);
-      refuseIf(length > MAX_LINE_BYTES, 'a line is too long');
+      refuseIf(torn.length > MAX_LINE_BYTES, 'a line is too long');
     },
   };
 }
 
 /** What the line of a block says; `undefined` if it cannot be read. */
 function blockIn(line: Buffer): CountedBlock | undefined {
-  const { height, block_id: id, collections } = objectOf(line.toString());
+  const { height, block_id: id, collections } = fieldsOf(jsonIn(line.toString()));
   if (!isCount(height) || typeof id !== 'string' || !Array.isArray(collections)) return undefined;
   let transactions = 0;
   for (const each of collections) {
-    const { transaction_count: count } = Object(each) as { readonly transaction_count?: unknown };
+    const { transaction_count: count } = fieldsOf(each);
     if (!isCount(count)) return undefined;
     transactions += count;
   }
@@ -141,8 +134,3 @@ function blockIn(line: Buffer): CountedBlock | undefined {
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
-
-/** The parsed line; empty if it is not JSON. */
-function objectOf(line: string): Readonly<Record<string, unknown>> {
-  return Object(jsonIn(line)) as Readonly<Record<string, unknown>>;
-}

@@ -1,5 +1,6 @@
 import { toAddress } from '../entities/accounts.js';
-import { fullCollectionSize, splitCollection, writeFullCollection } from '../entities/fullCollection.js';
+import { fullCollectionSize, splitCollection, transactionAt } from '../entities/fullCollection.js';
+import { writeFullCollection } from '../entities/fullCollection.js';
 import {
   canonicalTransaction,
   checkTransactionSize,
@@ -16,6 +17,7 @@ import type {
   TransactionSignature,
   VerifiedCollection,
 } from '../types.js';
+import { asBuffer } from '../wire/bytes.js';
 import { MAX_FIELDS } from '../wire/WireReader.js';
 import { WireError } from '../WireError.js';
 import { InvalidCollectionError } from './InvalidCollectionError.js';
@@ -105,6 +107,31 @@ function wrongCount(block: FinalizedBlock, { chunks }: BlockExecutionData): Inva
   );
 }
 
+export interface IdentifiedTransaction {
+  readonly id: Identifier;
+  /** The wire form, a view of the collection. */
+  readonly encoded: Uint8Array;
+}
+
+/** The transactions of a full collection, in order, with their ids. Expected errors: `WireError`. */
+export function identifyTransactions(collection: Uint8Array): IdentifiedTransaction[] {
+  const transactions = splitCollection(collection);
+  const hashed = hash(transactions);
+  return transactions.map((encoded, index) => ({ id: transactionAt(hashed, index).id, encoded }));
+}
+
+/**
+ * The id of a transaction: SHA3-256 of its RLP form, from its wire bytes, canonical or not.
+ * Expected errors: `WireError`.
+ */
+export function transactionId(wire: Uint8Array): Buffer {
+  return asBuffer(hash([wire]).transactionIds);
+}
+
+function hash(transactions: readonly Uint8Array[]): VerifiedCollection {
+  return new CollectionVerifier(new VerificationMemory(), [transactions], 1).hash(transactions);
+}
+
 /** Hashes transactions, and brings them into the encoding and the order in which they are a collection. */
 class CollectionVerifier {
   /** What the last verified transactions hash to in wire order. */
@@ -136,14 +163,14 @@ class CollectionVerifier {
   /** Expected errors: `InvalidCollectionError` (`malformed`). */
   verify(expectedId: Identifier, transactions: readonly Uint8Array[]): VerifiedCollection | undefined {
     try {
-      const received = this.#hash(transactions);
+      const received = this.hash(transactions);
       this.lastId = received.id;
       if (received.id === expectedId) return received;
       if (transactions.length === 0) return undefined;
       const sorted = sortedWires(splitCollection(received.encoded));
       // Unchanged by sorting: hashing again would only let a malicious node double our work.
       if (sorted === undefined) return undefined;
-      const reordered = this.#hash(sorted);
+      const reordered = this.hash(sorted);
       return reordered.id === expectedId ? reordered : undefined;
     } catch (error) {
       if (error instanceof WireError) {
@@ -161,7 +188,8 @@ class CollectionVerifier {
     );
   }
 
-  #hash(transactions: readonly Uint8Array[]): VerifiedCollection {
+  /** What the transactions are in canonical encoding. Expected errors: `WireError`. */
+  hash(transactions: readonly Uint8Array[]): VerifiedCollection {
     for (const wire of transactions) checkTransactionSize(wire);
     const collection =
       this.#hashCanonical(transactions) ?? this.#hashCanonical(transactions.map(canonicalTransaction));

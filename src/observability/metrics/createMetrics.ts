@@ -1,5 +1,5 @@
-import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { connectionMetrics, latencyBuckets, metricMakers, upstreamRequests } from './metricMakers.js';
 import { allReadinessCodes, endpointStates } from '../health/readiness.js';
 
 /**
@@ -15,6 +15,7 @@ const heightSources = [...collectionSources, 'none'] as const;
 
 /** The states of a range of history that has been started. */
 const rangeStates = ['waiting', 'running', 'failed', 'disputed'] as const;
+const workerStates = ['live', 'silent', 'stopped'] as const;
 
 /** Why data is refused. These series exist from the start, so that an alert sees the first increase. */
 const collectionRefusals = [
@@ -98,84 +99,51 @@ export interface ScrapedValues extends Readonly<
  */
 export function createMetrics(build: { readonly version: string; readonly node: string }) {
   const registry = new Registry();
-  const registers = [registry];
   let values: ScrapedValues | undefined;
   const makers = metricMakers(registry);
-  const { counter, gauge, histogram } = makers;
+  const { counter, gauge, histogram, scraped, scrapedEach } = makers;
 
-  // Absent until the daemon has bound its values, and while the value is unknown.
+  // 0 until the daemon has bound its values, before anybody can scrape them.
   for (const [name, help] of Object.entries(scrapedGauges))
-    new Gauge({
-      name: PREFIX + name,
-      help,
-      registers,
-      collect() {
-        if (values === undefined) return;
-        const value = values[name as keyof typeof scrapedGauges]();
-        if (value === undefined) this.remove();
-        else this.set(value);
-      },
-    });
-  /** With one label: a series for each entry, 0 for the other `known` values of the label; none for `undefined`. */
-  const scrapedBy = (
-    label: string,
-    name: string,
-    help: string,
-    read: (from: ScrapedValues | undefined) => Iterable<readonly [string, number]> | undefined,
-    known: readonly string[] = [],
-  ): Gauge =>
-    new Gauge({
-      name: PREFIX + name,
-      help,
-      labelNames: [label],
-      registers,
-      collect() {
-        this.reset();
-        const found = read(values);
-        if (found === undefined) return;
-        for (const [each, value] of [...known.map((each) => [each, 0] as const), ...found])
-          this.set({ [label]: each }, value);
-      },
-    });
-  scrapedBy(
-    'state',
-    'backfill_ranges',
+    scraped(name, help, () => (values === undefined ? 0 : values[name as keyof typeof scrapedGauges]()));
+  /** 0 for each of the known ones that is not found. */
+  const atLeast = (known: readonly string[], found: Iterable<readonly [string, number]> = []) => [
+    ...new Map([...known.map((each) => [each, 0] as const), ...found]),
+  ];
+  scrapedEach(
+    'backfill_ranges{state}',
     `Ranges of history that were begun and cannot be read yet, by state: ${rangeStates.join(', ')}.`,
-    (from) => from?.backfill_ranges() ?? [],
-    rangeStates,
+    () => atLeast(rangeStates, values?.backfill_ranges()).map(([state, count]) => [{ state }, count]),
   );
-  scrapedBy(
-    'state',
-    'workers',
+  scrapedEach(
+    'workers{state}',
     'Processes that share the database, by state: live; silent (not heard from for 12 s, though it did not stop: dead, or cut off); stopped. Silent and stopped ones are forgotten after a day. Absent without a database.',
-    (from) => from?.workers(),
-    ['live', 'silent', 'stopped'],
-  );
-  scrapedBy(
-    'code',
-    'not_ready',
-    '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
-    (from) => [...(from?.not_ready() ?? ['starting'])].map((code) => [code, 1]),
-    allReadinessCodes,
-  );
-  scrapedBy(
-    'stream',
-    'stream_age_seconds',
-    'Seconds since each stream last delivered; of a head, since it last rose.',
-    (from) => from?.stream_age_seconds(),
-  );
-  new Gauge({
-    name: PREFIX + 'endpoint_state',
-    help: `1 for the state each access node is in, 0 for the others: ${endpointStates.join(', ')}.`,
-    labelNames: ['endpoint', 'state'],
-    registers,
-    collect() {
-      this.reset();
-      for (const { name: endpoint, state } of values?.endpoint_state() ?? []) {
-        for (const each of endpointStates) this.set({ endpoint, state: each }, each === state ? 1 : 0);
-      }
+    () => {
+      const workers = values?.workers();
+      return workers && atLeast(workerStates, workers).map(([state, count]) => [{ state }, count]);
     },
-  });
+  );
+  scrapedEach(
+    'not_ready{code}',
+    '1 for each reason why the daemon is not ready, 0 for all others (docs/readiness.md).',
+    () => {
+      const codes = values?.not_ready() ?? new Set(['starting']);
+      return allReadinessCodes.map((code) => [{ code }, Number(codes.has(code))]);
+    },
+  );
+  scrapedEach(
+    'stream_age_seconds{stream}',
+    'Seconds since each stream last delivered; of a head, since it last rose.',
+    () => [...(values?.stream_age_seconds() ?? [])].map(([stream, age]) => [{ stream }, age]),
+  );
+  scrapedEach(
+    'endpoint_state{endpoint,state}',
+    `1 for the state each access node is in, 0 for the others: ${endpointStates.join(', ')}.`,
+    () =>
+      (values?.endpoint_state() ?? []).flatMap(({ name: endpoint, state: its }) =>
+        endpointStates.map((state) => [{ endpoint, state }, Number(state === its)] as const),
+      ),
+  );
   gauge(
     'build_info{version,node}',
     'Always 1; its labels are the versions of the program and of Node.js.',

@@ -1,7 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
-import { Gauge, Registry } from 'prom-client';
-import { connectionMetrics, latencyBuckets, metricMakers, PREFIX, upstreamRequests } from './metricMakers.js';
+import { Registry } from 'prom-client';
+import { connectionMetrics, latencyBuckets, metricMakers, upstreamRequests } from './metricMakers.js';
 import type { MetricsSnapshot } from './mirrorMetrics.js';
 
 /** Each kind has its own limit on how many are forwarded at once. */
@@ -17,29 +17,24 @@ const LOOP_DELAY_RESOLUTION_MS = 20;
 /** Every metric of a reader thread, made once per thread; otherwise like `createMetrics`. */
 export function createReaderMetrics() {
   const registry = new Registry();
-  const registers = [registry];
   const makers = metricMakers(registry);
-  const { counter, gauge, histogram } = makers;
+  const { counter, gauge, histogram, scraped } = makers;
   const delay = monitorEventLoopDelay({ resolution: LOOP_DELAY_RESOLUTION_MS });
   delay.enable();
-  new Gauge({
-    name: `${PREFIX}reader_event_loop_lag_p99_seconds`,
-    help: 'How late the event loop of the reader thread is: the 99th percentile since the last scrape.',
-    registers,
-    collect() {
+  scraped(
+    'reader_event_loop_lag_p99_seconds',
+    'How late the event loop of the reader thread is: the 99th percentile since the last scrape.',
+    () => {
       const seconds = delay.percentile(99) / NANOSECONDS_PER_SECOND;
-      this.set(Number.isFinite(seconds) ? seconds : 0);
       delay.reset();
+      return Number.isFinite(seconds) ? seconds : 0;
     },
-  });
-  new Gauge({
-    name: `${PREFIX}reader_heap_used_bytes`,
-    help: 'Heap in use by the reader thread.',
-    registers,
-    collect() {
-      this.set(getHeapStatistics().used_heap_size);
-    },
-  });
+  );
+  scraped(
+    'reader_heap_used_bytes',
+    'Heap in use by the reader thread.',
+    () => getHeapStatistics().used_heap_size,
+  );
   const metrics = {
     registry,
     /** The current values, for another thread. */

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 
-export const PREFIX = 'flow_collection_indexer_';
+const PREFIX = 'flow_collection_indexer_';
 
 export const latencyBuckets = [
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300,
@@ -19,6 +19,29 @@ export function metricMakers(registry: Registry) {
     return { name: PREFIX + name, help, labelNames: labels as LabelsOf<W>[], registers: [registry] };
   };
   return {
+    /** A gauge that is read at each scrape; absent while the value is `undefined`. */
+    scraped: (name: string, help: string, read: () => number | undefined) =>
+      new Gauge({
+        ...described(name, help),
+        collect() {
+          const value = read();
+          if (value === undefined) this.remove();
+          else this.set(value);
+        },
+      }),
+    /** The same with labels: a series for each entry; none while there are no entries. */
+    scrapedEach: <W extends string>(
+      written: W,
+      help: string,
+      read: () => Iterable<readonly [labels: Record<LabelsOf<W>, string>, value: number]> | undefined,
+    ) =>
+      new Gauge<LabelsOf<W>>({
+        ...described(written, help),
+        collect() {
+          this.reset();
+          for (const [labels, value] of read() ?? []) this.set(labels, value);
+        },
+      }),
     counter: <W extends string>(written: W, help: string) =>
       new Counter<LabelsOf<W>>(described(written, help)),
     gauge: <W extends string>(written: W, help: string) => new Gauge<LabelsOf<W>>(described(written, help)),

@@ -1,6 +1,6 @@
 import { every, type Clock } from '../../runtime/index.js';
 import type { Logger } from '../logs/Logger.js';
-import type { LiveTerminal } from './LiveTerminal.js';
+import type { LiveTerminal } from './liveTerminal.js';
 import type { ProgressMeter, ProgressState } from './measureProgress.js';
 import { formatDuration } from './format.js';
 import { renderProgressLine } from './progressLine.js';

@@ -36,9 +36,9 @@ export function isReaderGone(error: unknown): boolean {
  * returned as they are.
  */
 export function outputError(error: unknown, name: string): unknown {
-  const hasCode = error instanceof Error && 'code' in error && typeof error.code === 'string';
-  // Node.js also gives its abort errors a code.
-  if (!hasCode || isAbort(error)) return error;
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  // Node.js gives codes of its own to wrong calls, and to its abort errors.
+  if (typeof code !== 'string' || code.startsWith('ERR_') || isAbort(error)) return error;
   const message = `Cannot write ${name}: ${outputFault(error as NodeJS.ErrnoException)}.`;
   return new OperatorError('storage', message, { cause: error });
 }

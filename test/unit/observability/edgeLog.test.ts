@@ -1,11 +1,11 @@
 import { expect, it } from 'vitest';
-import { EdgeLog } from '../../../src/observability/index.js';
+import { edgeLog } from '../../../src/observability/index.js';
 import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
 it('warns of what flaps once a minute, and tells that it is back once for each warning', async () => {
   const clock = new VirtualClock();
   const logger = new RecordingLogger();
-  const edge = new EdgeLog({ clock, logger });
+  const edge = edgeLog({ clock, logger });
   for (let second = 0; second < 61; second += 1) {
     edge.lost({ second }, 'lost');
     edge.back({ second }, 'back');

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { LiveTerminal, measureProgress, reportProgress } from '../../../src/observability/index.js';
+import { liveTerminal, measureProgress, reportProgress } from '../../../src/observability/index.js';
 import { renderProgressLine, type ProgressState } from '../../../src/observability/index.js';
 import { RecordingLogger, VirtualClock } from '../../support/index.js';
 
@@ -150,9 +150,9 @@ class FakeTerminal {
   }
 }
 
-it('LiveTerminal prints log lines above the live line and garbles neither', () => {
+it('the live terminal prints log lines above the live line and garbles neither', () => {
   const terminal = new FakeTerminal();
-  const live = new LiveTerminal({ stream: terminal });
+  const live = liveTerminal(terminal);
   live.write('before\n');
   live.setLine('10%');
   live.write('during\n');
@@ -165,9 +165,9 @@ it('LiveTerminal prints log lines above the live line and garbles neither', () =
   expect(terminal).toMatchObject({ scrolled: ['before', 'during', 'no newline', 'after'], line: '' });
 });
 
-it('LiveTerminal does not pile up live lines while the terminal stands still', () => {
+it('the live terminal does not pile up live lines while the terminal stands still', () => {
   const terminal = Object.assign(new FakeTerminal(), { isBehind: false });
-  const live = new LiveTerminal({ stream: terminal });
+  const live = liveTerminal(terminal);
   live.setLine('8%');
   terminal.isBehind = true;
   live.setLine('9%');
@@ -183,7 +183,7 @@ function reporterOn(mode: 'tty' | 'log', latest = 0, head = 1_000_000, heldUpBy?
   const { at, clock, meter } = metered(start);
   const logger = new RecordingLogger();
   const terminal = new FakeTerminal();
-  const live = mode === 'tty' ? new LiveTerminal({ stream: terminal }) : undefined;
+  const live = mode === 'tty' ? liveTerminal(terminal) : undefined;
   const end = reportProgress({ clock, meter, logger, terminal: live });
   return { at, clock, logger, terminal, end };
 }

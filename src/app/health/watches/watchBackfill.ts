@@ -1,6 +1,6 @@
 import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../../api/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
-import { EdgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
+import { edgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
 import type { ProgressState } from '../../../observability/index.js';
 import { common, type BackfillState, type RangePhase, type RangeState } from '../../../ranges/index.js';
 import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
@@ -35,7 +35,7 @@ export function watchBackfill(
       headHeight: () => backfill.filled() + backfill.state().missingHeights,
     },
   });
-  const edge = new EdgeLog(parts);
+  const edge = edgeLog(parts);
   let loggedAtMs = clock.monotonic();
   /** When history was last filled in, or there was none to fill in. */
   let ranAtMs = clock.monotonic();
