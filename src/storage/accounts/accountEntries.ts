@@ -1,10 +1,10 @@
-import { accountsOf, splitCollection, toIdentifier, transactionId, type Address } from '../../flow/index.js';
+import { accountsOf, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import { putPointers, type Put } from '../records/blocks/BlockEntryWriter.js';
 import { seal } from '../records/coding/seal.js';
 import { encodeAccountValue, type AccountValue } from '../records/coding/blockRecord.js';
 import type { Entry, Database } from '../records/Database.js';
-import { accountKey, keyAfter, type AccountKey, type KeyRange } from '../records/schema.js';
+import { accountKey, keyAfter, type AccountKey } from '../records/schema.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
 import type { TransactionPlace } from '../port/stored.js';
 import { openAccountEntry, placeOf } from '../records/blocks/openPointers.js';
@@ -66,53 +66,36 @@ const READ_AT_ONCE = 256;
  */
 export async function readAccountPage(
   database: Database,
-  query: AccountQuery,
+  { address, before, limit, roles }: AccountQuery,
   coverage: AccountCoverage,
 ): Promise<AccountPage> {
-  const top = { height: coverage.to + 1, collectionIndex: 0, transactionIndex: 0 };
-  const bottom = { height: coverage.from, collectionIndex: 0, transactionIndex: 0 };
-  const before = query.before === undefined ? top : lower(query.before, top);
-  const { found, next } = await scan(database, query, { before, bottom });
+  const { from, missingHeights, to } = coverage;
+  const atHeight = (height: number) => ({ height, collectionIndex: 0, transactionIndex: 0 });
+  const [bottom, top] = [atHeight(from), atHeight(to + 1)];
+  const after = (place: TransactionPlace): Buffer => keyAfter(accountKey({ address, ...place }));
   const transactions: AccountTransaction[] = [];
-  for (const entry of found) transactions.push(await follow(database, entry));
-  if (next !== undefined) return { transactions, next, coverage };
-  // The scan reached the end of the coverage. There may be more below it, not indexed yet.
-  const isEnd = coverage.missingHeights === 0;
-  return { transactions, next: isEnd ? undefined : lower(before, bottom), coverage };
-}
-
-type FoundEntry = AccountKey & AccountValue;
-
-async function scan(
-  database: Database,
-  { address, limit, roles }: AccountQuery,
-  { before, bottom }: { readonly before: TransactionPlace; readonly bottom: TransactionPlace },
-): Promise<{ readonly found: readonly FoundEntry[]; readonly next: TransactionPlace | undefined }> {
-  const found: FoundEntry[] = [];
   let examined = 0;
-  let last = before;
+  let last = before === undefined || before.height > to ? top : before;
   for (;;) {
-    const entries = await database.first(below(address, last, bottom), Math.min(READ_AT_ONCE, limit + 1));
-    for (const entry of entries) {
-      const opened = openAccountEntry(entry);
-      if ((opened.roles & roles) !== 0) {
-        if (found.length === limit) return { found, next: last };
-        found.push(opened);
-      } else if (examined >= MAX_EXAMINED) return { found, next: last };
+    const range = { gte: after(last), lt: after(bottom) };
+    const entries = await database.first(range, Math.min(READ_AT_ONCE, limit + 1));
+    for (const each of entries) {
+      const entry = openAccountEntry(each);
+      const isWanted = (entry.roles & roles) !== 0;
+      if (isWanted ? transactions.length === limit : examined >= MAX_EXAMINED)
+        return { transactions, next: last, coverage };
+      if (isWanted) transactions.push(await follow(database, entry));
       examined += 1;
-      last = placeOf(opened);
+      last = placeOf(entry);
     }
-    if (entries.length === 0) return { found, next: undefined };
+    if (entries.length > 0) continue;
+    // The end of the coverage. There may be more below it, not indexed yet.
+    const next = last.height < from ? last : bottom;
+    return { transactions, next: missingHeights === 0 ? undefined : next, coverage };
   }
 }
 
-/** The keys of an account from below one place down to another, the latter included. */
-function below(address: Address, before: TransactionPlace, bottom: TransactionPlace): KeyRange {
-  const after = (place: TransactionPlace): Buffer => keyAfter(accountKey({ address, ...place }));
-  return { gte: after(before), lt: after(bottom) };
-}
-
-async function follow(database: Database, entry: FoundEntry): Promise<AccountTransaction> {
+async function follow(database: Database, entry: AccountKey & AccountValue): Promise<AccountTransaction> {
   const { height, collectionIndex, roles } = entry;
   const found = await readBody(database, height, entry);
   const block = found?.read.block;
@@ -122,13 +105,4 @@ async function follow(database: Database, entry: FoundEntry): Promise<AccountTra
   }
   const id = toIdentifier(transactionId(found.bytes));
   return { id, place: placeOf(entry), blockId: block.id, collectionId, roles };
-}
-
-/** The lower of two places. */
-function lower(left: TransactionPlace, right: TransactionPlace): TransactionPlace {
-  const difference =
-    left.height - right.height ||
-    left.collectionIndex - right.collectionIndex ||
-    left.transactionIndex - right.transactionIndex;
-  return difference <= 0 ? left : right;
 }

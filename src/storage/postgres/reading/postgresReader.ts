@@ -3,8 +3,7 @@ import { identifierBytes, addressBytes } from '../../../flow/index.js';
 import { silentLogger } from '../../../observability/index.js';
 import type { QueryResultRow } from 'pg';
 import { systemClock, type Clock } from '../../../runtime/index.js';
-import type { TransactionPlace } from '../../port/stored.js';
-import { placeOf, type ReadPlace } from '../../records/blocks/openPointers.js';
+import type { ReadPlace } from '../../records/blocks/openPointers.js';
 import type { Values } from '../../records/blocks/readBlocks.js';
 import type { PointersOf, RecordSource } from '../../records/reading/RecordReader.js';
 import { Replica } from '../../records/reading/Replica.js';
@@ -15,7 +14,8 @@ import type { Rows, Session, Statement } from '../connection/Session.js';
 import { DatabaseFault } from '../../StorageError.js';
 import { readEvidence } from '../tables/prepareDatabase.js';
 import { PARTITION_HEIGHTS } from '../tables/schema.js';
-import type { AccountCoverage, AccountPage, AccountQuery, AccountEntry } from '../../port/AccountIndex.js';
+import type { AccountCoverage, AccountPage, AccountQuery } from '../../port/AccountIndex.js';
+import type { AccountTransaction } from '../../port/AccountIndex.js';
 
 /** How often a process or thread that serves readers checks whether its database answers. */
 const LOOK_EVERY_MS = 1_000;
@@ -27,8 +27,12 @@ export function postgresSource(session: Session): RecordSource {
     pointers: postgresPointers(session),
     evidence: () => readEvidence(session),
     accountPage: (query, coverage) => readAccountPage(session, query, coverage),
-    isCovered: async (height) =>
-      (await session.query({ name: 'is_covered', text: IS_COVERED, values: [height] })).rowCount > 0,
+    // The coverage known here is a moment old: another process may have rewound or repaired since.
+    isCovered: async (height) => {
+      const text = `SELECT FROM flow_store.coverage WHERE $1 BETWEEN from_height AND to_height
+        UNION ALL SELECT FROM flow_store.open_range WHERE $1 >= from_height AND $1 < next_height`;
+      return (await session.query({ name: 'is_covered', text, values: [height] })).rowCount > 0;
+    },
   };
 }
 
@@ -42,10 +46,7 @@ export function openPostgresReplica(url: string): Replica {
   const database = new PostgresDatabase(databasePlace(url), parts, { patienceMs: MOMENT_MS });
   const look = (): Promise<undefined> => database.query({ text: 'SELECT' }).then(() => undefined);
   const looking = database.watch<never>(look, LOOK_EVERY_MS);
-  const close = async (): Promise<void> => {
-    await database.close();
-    await looking;
-  };
+  const close = (): Promise<void> => database.close().then(() => looking);
   const aside = asideLocks(database.patient, systemClock);
   const trouble = (): string | undefined => database.trouble() ?? aside.trouble();
   return new Replica({ ...postgresSource(aside), trouble, close });
@@ -61,10 +62,8 @@ const LOCKED_MS = 10_000;
  * waits: further reads with the same statement, and of the same partition, get its error.
  */
 function asideLocks(session: Session, clock: Clock) {
-  const locked = new Map<
-    string,
-    { readonly error: DatabaseFault; readonly atMs: number; isTried: boolean }
-  >();
+  type Lock = { readonly error: DatabaseFault; readonly atMs: number; isTried: boolean };
+  const locked = new Map<string, Lock>();
   const query = async <Row extends QueryResultRow>(statement: Statement): Promise<Rows<Row>> => {
     const what = `${statement.name} ${Math.floor(Number(statement.values?.[0]) / PARTITION_HEIGHTS)}`;
     const known = locked.get(what);
@@ -87,68 +86,48 @@ function asideLocks(session: Session, clock: Clock) {
   return { query, trouble };
 }
 
-/** The coverage known here is a moment old: another process may have rewound or repaired since. */
-const IS_COVERED = `
-  SELECT FROM flow_store.coverage WHERE $1 BETWEEN from_height AND to_height
-  UNION ALL
-  SELECT FROM flow_store.open_range WHERE $1 >= from_height AND $1 < next_height`;
-
 export function postgresValues(session: Session): Values {
   const getMany = async (keys: Buffer[]): Promise<(Buffer | undefined)[]> => {
-    const asked = keys.map(parseValueKey);
-    const height = asked[0]?.height;
-    assert(asked.every((each) => each?.height === height) && height !== undefined, 'keys of one height');
+    const asked = keys.flatMap((key) => parseValueKey(key) ?? []);
+    const [{ height } = { height: NaN }] = asked;
+    const isOfOne = asked.length === keys.length && asked.every((each) => each.height === height);
+    assert(isOfOne, 'keys of one height');
     const { rows } = await session.query<{ chunk: number; value: Buffer }>({
       name: 'values_of_height',
-      text: VALUES,
-      values: [height, asked.map((each) => each?.chunk)],
+      text: `SELECT ${RECORD} AS chunk, record AS value FROM flow_store.block
+          WHERE height = $1 AND ${RECORD} = ANY ($2::integer[])
+        UNION ALL SELECT chunk, value FROM flow_store.body WHERE height = $1 AND chunk = ANY ($2::integer[])`,
+      values: [height, asked.map(({ chunk }) => chunk)],
     });
     const values = new Map(rows.map(({ chunk, value }) => [chunk, value]));
-    return asked.map((each) => (each === undefined ? undefined : values.get(each.chunk)));
+    return asked.map(({ chunk }) => values.get(chunk));
   };
   return { getMany, get: async (key) => (await getMany([key]))[0] };
 }
 
-const VALUES = `
-  SELECT ${RECORD} AS chunk, record AS value FROM flow_store.block WHERE height = $1 AND ${RECORD} = ANY ($2::integer[])
-  UNION ALL
-  SELECT chunk, value FROM flow_store.body WHERE height = $1 AND chunk = ANY ($2::integer[])`;
+/** The tables of ids, and what a row says of its place besides the height. */
+const PLACES: Readonly<Record<PointerPrefix, readonly [table: string, columns: string]>> = {
+  [Prefix.blockId]: ['block', '0, 0, 0, 0'],
+  [Prefix.collection]: ['collection', 'collection_index, 0, body_offset, bytes'],
+  [Prefix.transaction]: ['transaction', 'collection_index, transaction_index, body_offset, bytes'],
+};
 
 function postgresPointers(session: Session): PointersOf {
   return async (prefix, id, limit, coverage) => {
+    const [table, columns] = PLACES[prefix];
     const bounds = [coverage.map(({ from }) => from), coverage.map(({ to }) => to)];
-    const { rows } = await session.query<PointerRow>({
-      ...POINTERS[prefix],
+    const { rows } = await session.query<ReadPlace>({
+      name: `${table}_places`,
+      // In two steps: a server without statistics would look for the lowest place from the first row of the table on.
+      text: `WITH place (height, "collectionIndex", "transactionIndex", start, bytes) AS MATERIALIZED (
+          SELECT height, ${columns} FROM flow_store.${table} WHERE id = $1
+        ) SELECT height, "collectionIndex", "transactionIndex", json_build_object('offset', start, 'length', bytes) AS slice
+        FROM place WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
+          WHERE height BETWEEN low AND high) ORDER BY 1, 2, 3 LIMIT $4`,
       values: [identifierBytes(id), ...bounds, limit],
     });
-    return rows.map(({ offset, length, ...place }) => ({ ...place, slice: { offset, length } }));
+    return rows;
   };
-}
-
-type PointerRow = TransactionPlace & ReadPlace['slice'];
-
-const POINTERS: Readonly<Record<PointerPrefix, { readonly name: string; readonly text: string }>> = {
-  [Prefix.blockId]: pointersOf('block', ['0', '0', '0', '0']),
-  [Prefix.collection]: pointersOf('collection', ['collection_index', '0', 'body_offset', 'bytes']),
-  [Prefix.transaction]: pointersOf('transaction', [
-    ...(['collection_index', 'transaction_index', 'body_offset', 'bytes'] as const),
-  ]),
-};
-
-/** Rows of the id $1 in the ranges from $2 to $3. */
-function pointersOf(
-  table: string,
-  [collection, transaction, offset, bytes]: readonly [string, string, string, string],
-) {
-  // In two steps: a server without statistics would look for the lowest place from the first row of the table on.
-  const text = `
-    WITH place AS MATERIALIZED (
-      SELECT height, ${collection} AS "collectionIndex", ${transaction} AS "transactionIndex", ${offset} AS offset,
-        ${bytes} AS length FROM flow_store.${table} WHERE id = $1
-    ) SELECT * FROM place WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS covered (low, high)
-        WHERE height BETWEEN low AND high)
-    ORDER BY 1, 2, 3 LIMIT $4`;
-  return { name: `${table}_places`, text };
 }
 
 /** The most entries of other roles that one page of an account skips; then the caller must request the next page. */
@@ -164,7 +143,7 @@ async function readAccountPage(
   const top = { height: coverage.to + 1, collectionIndex: 0, transactionIndex: 0 };
   const below = before === undefined || before.height > coverage.to ? top : before;
   const most = roles === ALL_ROLES ? limit + 1 : limit + 1 + MAX_EXAMINED;
-  const { rows } = await session.query<AccountRow>({
+  const { rows } = await session.query<{ entry: AccountTransaction; isLast: boolean }>({
     name: 'account_page',
     text: ACCOUNT_PAGE,
     values: [
@@ -172,12 +151,10 @@ async function readAccountPage(
       ...[coverage.from, most, roles, limit + 1],
     ],
   });
-  const found = rows.filter((row) => (row.roles & roles) !== 0);
-  const transactions = found.slice(0, limit).map(({ id, blockId, collectionId, ...row }) => {
-    return { id, blockId, collectionId, roles: row.roles, place: placeOf(row) };
-  });
-  const last = found.length > limit ? transactions.at(-1)?.place : rows.find(({ isLast }) => isLast);
-  return { transactions, next: last && placeOf(last), coverage };
+  const found = rows.map(({ entry }) => entry).filter((entry) => (entry.roles & roles) !== 0);
+  const transactions = found.slice(0, limit);
+  const last = found.length > limit ? transactions.at(-1) : rows.find(({ isLast }) => isLast)?.entry;
+  return { transactions, next: last?.place, coverage };
 }
 
 /**
@@ -194,10 +171,8 @@ const ACCOUNT_PAGE = `
       ORDER BY height DESC, collection_index DESC, transaction_index DESC LIMIT $6
     ) AS entry WHERE (roles & $7) <> 0 OR number = $6 ORDER BY number LIMIT $8
   )
-  SELECT page.height, page.collection_index AS "collectionIndex", page.transaction_index AS "transactionIndex", roles,
-    "isLast", encode(transaction.id, 'hex') AS id, encode(block.id, 'hex') AS "blockId",
-    encode(collection.id, 'hex') AS "collectionId"
+  SELECT "isLast", json_build_object('id', encode(transaction.id, 'hex'), 'blockId', encode(block.id, 'hex'),
+    'collectionId', encode(collection.id, 'hex'), 'roles', roles, 'place', json_build_object('height', height,
+    'collectionIndex', collection_index, 'transactionIndex', transaction_index)) AS entry
   FROM page JOIN flow_store.transaction USING (height, collection_index, transaction_index)
     JOIN flow_store.collection USING (height, collection_index) JOIN flow_store.block USING (height) ORDER BY number`;
-
-type AccountRow = AccountEntry & TransactionPlace & { readonly isLast: boolean };
