@@ -1,8 +1,10 @@
-import type { Clock, Timer } from '../../runtime/index.js';
+import { Listeners, type Clock, type Timer } from '../../runtime/index.js';
 
 /** With `blockIntervalMs` 0 the chain stays this far ahead of the highest block read. */
 const FREE_RUN_LEAD_HEIGHTS = 8;
 const FINALIZATIONS_KEPT_MAX = 65_536;
+/** A process may stand still for hours, and each block that it makes up for takes 10 ms. */
+const LATE_BLOCKS_MAX = 250;
 
 export interface ChainHeadOptions {
   readonly rootHeight: number;
@@ -30,7 +32,7 @@ interface Finalization {
 export class ChainHead {
   readonly #options: ChainHeadOptions;
   readonly #clock: Clock;
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Listeners();
   /** When the latest heights were finalized, within `memoryMs` and a limit. */
   #finalizations: Finalization[] = [];
   #finalized: number;
@@ -75,10 +77,7 @@ export class ChainHead {
 
   /** Calls `listener` after each change until the returned function is called. */
   onChange(listener: () => void): () => void {
-    this.#listeners.add(listener);
-    return () => {
-      this.#listeners.delete(listener);
-    };
+    return this.#listeners.add(listener);
   }
 
   /** Finalizes `count` more blocks at once. */
@@ -111,7 +110,7 @@ export class ChainHead {
       const blocks = Math.max(1, Math.floor((now - due) / interval) + 1);
       due += blocks * interval;
       this.#timer = this.#clock.setTimer(Math.max(0, due - now), tick);
-      this.advance(blocks);
+      this.advance(Math.min(blocks, LATE_BLOCKS_MAX));
     };
     this.#timer = this.#clock.setTimer(interval, tick);
   }
@@ -125,8 +124,7 @@ export class ChainHead {
   wasRead(height: number): void {
     if (this.#options.blockIntervalMs > 0 || this.isPaused) return;
     const behind = this.#options.sealedLag + Math.max(0, this.#executionDataLag);
-    const wanted = height + behind + FREE_RUN_LEAD_HEIGHTS;
-    if (wanted > this.#finalized) this.set(wanted);
+    this.set(Math.max(this.#finalized, height + behind + FREE_RUN_LEAD_HEIGHTS));
   }
 
   /** True if the height was finalized at least `ageMs` ago. */
@@ -145,7 +143,7 @@ export class ChainHead {
 
   /** Calls all listeners. */
   touch(): void {
-    for (const listener of [...this.#listeners]) listener();
+    this.#listeners.tell();
   }
 
   #remember(): void {

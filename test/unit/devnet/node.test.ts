@@ -22,18 +22,24 @@ async function ask(calls: UnaryCalls, method: DevnetMethod, request: object = {}
 
 const byHeight = (height: number): object => ({ height: String(height) });
 
-it('the head moves with time, makes up for late timers, stops when paused and at the end', async () => {
-  const end = { endHeight: 130, endSealedHeight: 128 };
-  const { node, clock } = makeNode({ ...end, blockIntervalMs: 100, sealedLag: 5 });
+it('the head moves with time, makes up for late timers but not for hours, and stops when paused and at the end; blocks that nobody has read are found by id', async () => {
+  const hashed = { hashedIds: true, certificatesEvery: 0, profile: 'empty' } as const;
+  const chain = { ...hashed, endHeight: 600, endSealedHeight: 598 };
+  const { node, clock } = makeNode({ ...chain, blockIntervalMs: 100, sealedLag: 5 });
   node.head.resume();
   await clock.advance(1000);
   expect([node.head.finalized, node.head.sealed]).toEqual([110, 105]);
+  const id = makeNode(chain).node.chain.generator.blockId(110);
+  expect(node.locate(Buffer.from(id, 'hex'))).toMatchObject({ height: 110 });
   node.head.pause();
   await clock.advance(1000);
   expect([node.head.finalized, clock.pendingTimers]).toEqual([110, 0]);
   node.head.resume();
-  await clock.advance(10_000);
-  expect([node.head.finalized, node.head.sealed]).toEqual([130, 128]);
+  await clock.standStill(3_600_000);
+  await clock.advance(100);
+  expect(node.head.finalized).toBeLessThan(400);
+  await clock.advance(60_000);
+  expect([node.head.finalized, node.head.sealed]).toEqual([600, 598]);
 });
 
 it('collections of new blocks come each in its own time', async () => {
