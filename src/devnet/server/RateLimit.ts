@@ -18,11 +18,8 @@ export class RateLimit {
   admits(method: string): boolean {
     if (this.#perSecond === 0) return true;
     const now = this.#clock.monotonic();
-    let bucket = this.#buckets.get(method);
-    if (bucket === undefined) {
-      bucket = { tokens: this.#burst, atMs: now };
-      this.#buckets.set(method, bucket);
-    }
+    const bucket = this.#buckets.get(method) ?? { tokens: this.#burst, atMs: now };
+    this.#buckets.set(method, bucket);
     bucket.tokens = Math.min(this.#burst, bucket.tokens + ((now - bucket.atMs) / 1000) * this.#perSecond);
     bucket.atMs = now;
     if (bucket.tokens < 1) return false;
