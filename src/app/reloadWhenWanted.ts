@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { daemonSettings, type DaemonConfig, type LoadedConfig } from '../config/index.js';
+import { configured, daemonSettings, type DaemonConfig, type LoadedConfig } from '../config/index.js';
 import { WorkSignal } from '../jobqueue/index.js';
 import type { ProgramLogger } from '../observability/index.js';
 import { OperatorError, orAborted, within, withoutUrlPaths, type Clock } from '../runtime/index.js';
@@ -7,10 +7,11 @@ import { OperatorError, orAborted, within, withoutUrlPaths, type Clock } from '.
 /** How the running daemon reloads its configuration. */
 export interface Reloading {
   readonly loaded: LoadedConfig;
-  /** False if no file is named, or a pipe: then there is nothing to reload. Resolves once the file can be read without waiting. */
-  readonly hasFile: () => Promise<boolean>;
-  /** Reads it again, from the same sources. Expected errors: OperatorError. */
-  readonly load: () => Promise<LoadedConfig>;
+  /**
+   * Reads it again, from the same sources, once its file can be read without waiting; `undefined` if no file is named, or a pipe.
+   * Expected errors: OperatorError.
+   */
+  readonly load: () => Promise<LoadedConfig | undefined>;
   /** Calls back whenever the operator asks for a reload. */
   readonly onWanted: (listener: () => void) => void;
 }
@@ -24,7 +25,7 @@ const SILENT_AFTER_MS = 5_000;
  * the daemon is built; a reload that was requested earlier happens then.
  */
 export function reloadWhenWanted(
-  { hasFile, load, loaded, onWanted }: Reloading,
+  { load, loaded, onWanted }: Reloading,
   { clock, logger }: { readonly clock: Clock; readonly logger: ProgramLogger },
 ) {
   const wanted = new WorkSignal();
@@ -35,44 +36,38 @@ export function reloadWhenWanted(
     { config, effective: next, origins, overridden }: LoadedConfig,
     running: DaemonConfig,
   ): void => {
-    const before = effective;
-    const { network } = running;
+    const { dataDir, network } = running;
     // Reloadable defaults depend on the network.
     if (config.network !== network)
       throw new OperatorError(
         'configuration',
         `It is for the network ${config.network}, and this daemon follows ${network}: restart it for another one`,
       );
-    const changed = Object.keys(next).filter((key) => !isDeepStrictEqual(next[key], before[key]));
+    const changed = Object.keys(next).filter((key) => !isDeepStrictEqual(next[key], effective[key]));
     // A changed default depends on another setting, which is logged.
     const isSet = (key: string): boolean => origins[key] !== 'default' || loaded.origins[key] !== 'default';
-    const later = changed.filter((key) => !isReloadable(key) && isSet(key));
+    const inWords = (key: string): string => `${key}: ${words(effective[key])} → ${words(next[key])}`;
     const now = changed.filter(isReloadable);
-    const inWords = (key: string): string => `${key}: ${words(before[key])} → ${words(next[key])}`;
-    const { api, disk, log, ready } = config;
-    const { corsOrigins, maxConnections, ratePerSecondPerAddress } = api;
-    const ofApi = { ...running.api, corsOrigins, maxConnections, ratePerSecondPerAddress };
-    Object.assign(running, { api: ofApi, disk, log: { ...running.log, level: log.level }, ready });
-    effective = { ...before, ...Object.fromEntries(now.map((key) => [key, next[key]])) };
+    const later = changed.filter((key) => !isReloadable(key) && isSet(key)).map(inWords);
     const besides = overridden.length === 0 ? {} : { setElsewhere: overridden };
     if (now.length > 0) logger.info({ changed: now.map(inWords), ...besides }, 'configuration reloaded');
     else logger.info(besides, 'configuration reloaded: nothing has changed');
-    if (later.length > 0) {
-      const fields = { settings: later.map(inWords), advice: 'restart the daemon' };
-      logger.warn(fields, 'settings change at a restart only');
-    }
+    if (later.length > 0)
+      logger.warn({ settings: later, advice: 'restart the daemon' }, 'settings change at a restart only');
+    effective = { ...effective, ...Object.fromEntries(now.map((key) => [key, next[key]])) };
+    Object.assign(running, configured(effective), { dataDir });
   };
   /** `running`: reloadable settings are read from it whenever they are needed. Ends with the signal's abort reason. */
   return async (running: DaemonConfig, onChange: () => void, signal: AbortSignal): Promise<never> => {
     for (;;) {
       await wanted.wait(signal);
       try {
-        const looked = hasFile();
-        if ((await within(clock, SILENT_AFTER_MS, looked)) === 'late') {
+        const loading = load();
+        if ((await within(clock, SILENT_AFTER_MS, loading)) === 'late') {
           const fields = { advice: 'look at the disk or mount that has it: the reload waits for that' };
           logger.error(fields, 'the configuration file does not answer');
         }
-        const next = (await orAborted(looked, signal)) ? await load() : undefined;
+        const next = await orAborted(loading, signal);
         // The operator asked for it, so the outcome is logged at any level.
         if (running.log.level !== 'debug') logger.setLevel('info');
         if (next !== undefined) take(next, running);

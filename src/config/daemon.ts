@@ -34,15 +34,17 @@ const NO_NODE = 'none';
 export function loadConfig(sources: Sources, terminal: { readonly isTerminal: boolean }): LoadedConfig {
   const { values, ...loaded } = loadSettings(daemonSettings, sources);
   const effective = resolved(values, terminal);
-  const accessNodes = effective.accessNodes.filter((node) => node !== NO_NODE);
-  const given = Object.entries({ ...effective, accessNodes }).map(
-    ([key, value]) => [key, value ?? undefined] as const,
-  );
-  const { chainId } = networks[values.network];
-  const config = { ...nested(Object.fromEntries(given)), chainId } as DaemonConfig;
+  const config = configured(effective);
   const contradiction = mirrorContradiction(config, values) ?? otherContradiction(config, values.roles);
   if (contradiction !== undefined) throw new OperatorError('configuration', contradiction);
   return frozen({ ...loaded, config, effective });
+}
+
+/** The configuration that effective values make. */
+export function configured(effective: LoadedConfig['effective']): DaemonConfig {
+  const { accessNodes, network } = effective as ReturnType<typeof resolved>;
+  const nodes = accessNodes.filter((node) => node !== NO_NODE);
+  return nested({ ...effective, accessNodes: nodes, chainId: networks[network].chainId }) as DaemonConfig;
 }
 
 /** The values with the defaults that depend on others. */

@@ -1,4 +1,4 @@
-export { clashOfPorts, loadConfig } from './daemon.js';
+export { clashOfPorts, configured, loadConfig } from './daemon.js';
 export type { DaemonConfig, LoadedConfig } from './daemon.js';
 export { devnetSettings } from './devnet.js';
 export { loadSettings } from './load.js';

@@ -21,11 +21,11 @@ export async function start(
     onBug: (listener: (error: unknown) => void) => terminal.onBug(listener),
     reloading: {
       loaded,
-      // A pipe, as of a shell's `<(…)`, has been read: waiting for more would block the process. So would a mount that hangs, so
-      // this check does not block.
-      hasFile: async () =>
-        configFile !== '' && (await stat(configFile).catch(() => undefined))?.isFIFO() !== true,
       load: async () => {
+        // A pipe, as of a shell's `<(…)`, has been read: waiting for more would block the process. So would a mount that hangs, so
+        // this check does not block.
+        const file = configFile === '' ? undefined : await stat(configFile).catch(() => undefined);
+        if (configFile === '' || file?.isFIFO() === true) return undefined;
         const next = checkEndpoints(configAgain(invocation, terminal));
         const { api, store } = next.config;
         // Files that the URL in use names may be about to be replaced.

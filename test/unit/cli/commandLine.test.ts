@@ -165,9 +165,8 @@ it('a reload takes no setting from a configuration of another network', async ()
     return at('mainnet');
   };
   let reload = (): void => undefined;
-  const hasFile = () => Promise.resolve(true);
   const [loaded, onWanted] = [at('devnet'), (listener: () => void) => void (reload = listener)];
-  const reloads = reloadWhenWanted({ hasFile, load, loaded, onWanted }, { clock: systemClock, logger });
+  const reloads = reloadWhenWanted({ load, loaded, onWanted }, { clock: systemClock, logger });
   reload();
   untilEnd((signal) => reloads(loaded.config, fatal, signal));
   reload();
