@@ -1,4 +1,4 @@
-import { childOf, unlessAborted } from '../cancellation/abort.js';
+import { unlessAborted } from '../cancellation/abort.js';
 
 /** A pending timer. `cancel()` does nothing once it has fired. */
 export interface Timer {
@@ -55,14 +55,11 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
 }
 
 /** Waits for work, but no longer than this. Expected errors: those of the work. */
-export async function within<T>(clock: Clock, limitMs: number, work: Promise<T>): Promise<T | 'late'> {
-  const limit = childOf();
-  const late = sleep(clock, limitMs, limit.signal).then(() => 'late' as const);
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    limit.abort();
-  }
+export function within<T>(clock: Clock, limitMs: number, work: Promise<T>): Promise<T | 'late'> {
+  return new Promise((resolve, reject) => {
+    const limit = clock.setTimer(limitMs, () => resolve('late'));
+    void work.then(resolve, reject).finally(() => limit.cancel());
+  });
 }
 
 /** Runs the action after each `intervalMs` until cancelled, which the action may do itself. */
