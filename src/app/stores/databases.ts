@@ -1,7 +1,7 @@
 import type { DaemonConfig } from '../../config/index.js';
 import { silentLogger, type Logger } from '../../observability/index.js';
 import { loadQueue, type SharedQueue, type WorkerState } from '../../ranges/index.js';
-import { OperatorError, sleep, systemClock, systemRandom } from '../../runtime/index.js';
+import { OperatorError, systemClock, systemRandom } from '../../runtime/index.js';
 import type { Clock, ExitReason } from '../../runtime/index.js';
 import { loadPostgres, StorageError, type IndexStore } from '../../storage/index.js';
 
@@ -10,8 +10,6 @@ export const forCommand = { clock: systemClock, logger: silentLogger };
 
 /** How long a start, or a command, waits for a database that refuses or does not answer. */
 export const DATABASE_WAIT_MS = 30_000;
-/** How often to check whether a replica has the store. */
-const LOOK_MS = 200;
 
 /**
  * Opens the queue that the processes of one database share, and registers this process; `undefined` without a database. Open the
@@ -38,18 +36,8 @@ export async function openReplicaToRead(
   const { store: url } = api;
   if (url === undefined) return undefined;
   const { PostgresIndexStore } = await loadPostgres();
-  const { clock, signal } = dependencies;
-  const untilMs = clock.monotonic() + DATABASE_WAIT_MS;
-  const options = { url, chainId, accounts: index.accounts, create: false, waitMs: DATABASE_WAIT_MS, signal };
-  for (;;) {
-    try {
-      return await PostgresIndexStore.open(options, dependencies);
-    } catch (error) {
-      if (!(error instanceof StorageError && error.kind === 'missing')) throw error;
-      if (clock.monotonic() >= untilMs) throw error;
-    }
-    await sleep(clock, LOOK_MS, signal);
-  }
+  const first = { create: false, waitMs: DATABASE_WAIT_MS, signal: dependencies.signal };
+  return PostgresIndexStore.open({ url, chainId, accounts: index.accounts, ...first }, dependencies);
 }
 
 /** Checks the URLs of databases, by key or flag, without connecting. Expected errors: OperatorError `exitOf` the key. */

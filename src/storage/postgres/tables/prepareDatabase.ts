@@ -2,7 +2,7 @@ import { OperatorError } from '../../../runtime/index.js';
 import { checkMeta } from '../../records/book/checkMeta.js';
 import type { Entry } from '../../records/Database.js';
 import { heightKey, Prefix } from '../../records/schema.js';
-import { StorageError } from '../../StorageError.js';
+import { DatabaseFault } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { lockStore, storeRow } from './bookRows.js';
@@ -15,7 +15,7 @@ const MAKING = 1_179_402_084;
 
 /**
  * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` must follow. Expected errors: `StorageError` (`missing` when
- * there are no tables and `create` is false); `OperatorError`: `foreign` for a store of another chain, `configuration`
+ * there are no tables and `create` is false: a replica may be about to receive them); `OperatorError`: `foreign` for a store of another chain, `configuration`
  * for a newer schema, a server that is too old and a pooler without sessions.
  */
 export async function prepareDatabase(
@@ -25,12 +25,12 @@ export async function prepareDatabase(
   await database.requireSessions();
   await checkServer(database);
   if (!(await hasTable(database, 'store'))) {
-    if (!create) {
-      throw new StorageError(
+    if (!create)
+      throw new DatabaseFault(
         'missing',
         `There is no store at ${database.place}. Check the network and the URL, or run "start" first.`,
+        {},
       );
-    }
     await make(database, async (session) => {
       if (await hasTable(session, 'store')) return;
       await session.query({ text: SCHEMA_STATEMENTS.join(';\n') });
