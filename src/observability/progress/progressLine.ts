@@ -10,57 +10,43 @@ const GAP = '  ';
  * a narrow terminal, watermark and head are left out first, then the bar, the rate and the lag.
  */
 export function renderProgressLine(state: ProgressState, columns: number): string {
-  return fit(state, columns).slice(0, Math.max(0, columns));
-}
-
-function fit(state: ProgressState, columns: number): string {
-  if (state.lag === undefined || state.head === undefined || state.latestIndexed === undefined) {
+  const { etaSeconds, fraction, heldUpBy, latestIndexed, mode } = state;
+  if (state.lag === undefined || state.head === undefined || latestIndexed === undefined) {
     const what = `waiting for the ${state.head === undefined ? 'head of the chain' : 'start'}`;
-    const why = state.heldUpBy === undefined ? [] : [`${what}: ${state.heldUpBy}`];
+    const why = heldUpBy === undefined ? [] : [`${what}: ${heldUpBy}`];
     return firstThatFits([...why, what, 'waiting'], columns);
   }
-  const head = formatCount(state.head);
+  const [head, lag] = [formatCount(state.head), `lag ${formatCount(state.lag)}`];
   const rate = formatRate(state.ratePerSecond);
-  if (state.heldUpBy !== undefined) {
-    const at = `held up at ${formatCount(state.latestIndexed + 1)}`;
-    const lag = `lag ${formatCount(state.lag)}`;
-    return firstThatFits([`${at}: ${state.heldUpBy}, ${lag}`, `${at}, ${lag}`, at], columns);
+  if (heldUpBy !== undefined) {
+    const at = `held up at ${formatCount(latestIndexed + 1)}`;
+    return firstThatFits([`${at}: ${heldUpBy}, ${lag}`, `${at}, ${lag}`, at], columns);
   }
-  if (state.mode === 'following') {
+  if (mode === 'following') {
     const short = `following, head ${head}`;
-    return firstThatFits(
-      [`${short}, lag ${formatCount(state.lag)}, ${rate}`, short, `head ${head}`],
-      columns,
-    );
+    return firstThatFits([`${short}, ${lag}, ${rate}`, short, `head ${head}`], columns);
   }
   // Rounded down: 100 % only when nothing is left.
-  const percent = `${(Math.floor(state.fraction * 1000) / 10).toFixed(1)}%`;
-  const lag = `lag ${formatCount(state.lag)}`;
-  const eta = `ETA ${state.etaSeconds === undefined ? 'unknown' : formatDuration(state.etaSeconds)}`;
+  const percent = `${(Math.floor(fraction * 1000) / 10).toFixed(1)}%`;
+  const eta = `ETA ${etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds)}`;
   // An empty store that starts at height 0 has the watermark -1: do not show a negative height.
-  const heights = `${formatCount(Math.max(0, state.latestIndexed))} / ${head}`;
-  const withBar = (parts: readonly string[]): string | undefined => {
-    const rest = parts.join(GAP);
-    const room = Math.min(MAX_BAR_COLUMNS, columns - rest.length - GAP.length - '[]'.length);
-    return room < MIN_BAR_COLUMNS ? undefined : `${bar(state.fraction, room)}${GAP}${rest}`;
-  };
-  return (
-    withBar([percent, heights, rate, lag, eta]) ??
-    withBar([percent, rate, lag, eta]) ??
-    firstThatFits(
-      [[percent, rate, lag, eta].join(GAP), [percent, lag, eta].join(GAP), [percent, eta].join(GAP), percent],
-      columns,
-    )
-  );
+  const heights = `${formatCount(Math.max(0, latestIndexed))} / ${head}`;
+  const forms = [[heights, rate, lag, eta], [rate, lag, eta], [lag, eta], [eta], []];
+  const lines = forms.map((parts) => [percent, ...parts].join(GAP));
+  const barred = lines.slice(0, 2).flatMap((line) => {
+    const room = Math.min(MAX_BAR_COLUMNS, columns - line.length - GAP.length - '[]'.length);
+    return room < MIN_BAR_COLUMNS ? [] : bar(fraction, room) + GAP + line;
+  });
+  return firstThatFits([...barred, ...lines.slice(1)], columns);
 }
 
 function bar(fraction: number, columns: number): string {
   const done = Math.floor(fraction * columns);
-  const tip = done < columns ? '>' : '';
-  return `[${'='.repeat(done)}${tip}${' '.repeat(columns - done - tip.length)}]`;
+  return `[${`${'='.repeat(done)}>`.slice(0, columns).padEnd(columns)}]`;
 }
 
-/** Returns the first candidate that fits, else the last one. Candidates go from long to short. */
+/** Candidates go from long to short; the last one is cut if it must be. */
 function firstThatFits(candidates: readonly string[], columns: number): string {
-  return candidates.find((candidate) => candidate.length <= columns) ?? candidates.at(-1) ?? '';
+  const found = candidates.find((candidate) => candidate.length <= columns) ?? candidates.at(-1) ?? '';
+  return found.slice(0, Math.max(0, columns));
 }

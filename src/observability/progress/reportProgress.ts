@@ -42,27 +42,18 @@ export function reportProgress(parts: {
     };
     logger.info(fields, message);
   };
-  const logEdge = (state: ProgressState): void => {
-    // A mode change while held up means nothing.
-    if (state.mode === mode || state.heldUpBy !== undefined) return;
-    const before = mode;
-    ({ mode } = state);
-    if (mode === 'following') log(state, 'reached the head');
-    else if (mode === 'catching_up' && before === 'following') log(state, 'fell behind the head');
-  };
-  const logTurn = (state: ProgressState): void => {
-    const following = state.mode === 'following' && state.heldUpBy === undefined;
-    if (clock.monotonic() - loggedAtMs < (following ? FOLLOWING_INTERVAL_MS : INTERVAL_MS)) return;
-    const awaited = state.head === undefined ? 'waiting for the head' : 'waiting for the start';
-    if (state.mode === 'waiting') log(state, awaited);
-    else if (state.heldUpBy !== undefined) log(state, 'held up');
-    else log(state, following ? 'following the head' : 'catching up');
-  };
   const report = (): void => {
     const state = meter.state();
-    logEdge(state);
-    if (terminal === undefined) logTurn(state);
-    else terminal.setLine(renderProgressLine(state, terminal.columns()));
+    const isHeldUp = state.heldUpBy !== undefined;
+    const intervalMs = state.mode === 'following' && !isHeldUp ? FOLLOWING_INTERVAL_MS : INTERVAL_MS;
+    const isDue = terminal === undefined && clock.monotonic() - loggedAtMs >= intervalMs;
+    const before = mode;
+    // A mode change while held up means nothing.
+    if (!isHeldUp) ({ mode } = state);
+    if (mode === 'following' && before !== mode) log(state, 'reached the head');
+    else if (mode === 'catching_up' && before === 'following') log(state, 'fell behind the head');
+    else if (isDue) log(state, inWords(state));
+    terminal?.setLine(renderProgressLine(state, terminal.columns()));
   };
   report();
   const timer = every(clock, TURN_MS, report);
@@ -70,4 +61,10 @@ export function reportProgress(parts: {
     timer.cancel();
     terminal?.setLine(undefined);
   };
+}
+
+function inWords({ head, heldUpBy, mode }: ProgressState): string {
+  if (mode === 'waiting') return head === undefined ? 'waiting for the head' : 'waiting for the start';
+  if (heldUpBy !== undefined) return 'held up';
+  return mode === 'following' ? 'following the head' : 'catching up';
 }
