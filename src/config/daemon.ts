@@ -43,9 +43,8 @@ export function loadConfig(sources: Sources, terminal: { readonly isTerminal: bo
 /** The configuration that effective values make. */
 export function configured(effective: LoadedConfig['effective']): DaemonConfig {
   const { accessNodes, network } = effective as ReturnType<typeof resolved>;
-  const all = { ...effective, accessNodes: accessNodes.filter((node) => node !== NO_NODE) };
-  const given = Object.entries<unknown>(all).map(([key, value]) => [key, value ?? undefined] as const);
-  return { ...nested(Object.fromEntries(given)), chainId: networks[network].chainId } as DaemonConfig;
+  const nodes = accessNodes.filter((node) => node !== NO_NODE);
+  return nested({ ...effective, accessNodes: nodes, chainId: networks[network].chainId }) as DaemonConfig;
 }
 
 /** The values with the defaults that depend on others. */

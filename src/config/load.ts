@@ -104,7 +104,7 @@ function shown(value: unknown, isSensitive = false): string {
   return quoted(withoutCredentials(isSensitive ? maskedEndpoint(value) : value));
 }
 
-/** Values by dotted key as nested groups. */
+/** Values by dotted key as nested groups; `undefined` in place of `null`. */
 export function nested(flat: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const root: Record<string, unknown> = {};
   for (const [key, value] of Object.entries(flat)) {
@@ -112,7 +112,7 @@ export function nested(flat: Readonly<Record<string, unknown>>): Record<string, 
     const name = path.pop() ?? key;
     let group = root;
     for (const part of path) group = (group[part] ??= {}) as Record<string, unknown>;
-    group[name] = value;
+    group[name] = value ?? undefined;
   }
   return root;
 }

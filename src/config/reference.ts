@@ -25,8 +25,6 @@ export function flagHelp(
   };
 }
 
-const RELOADABLE = '**Reloadable.**';
-
 /** A settings table as a Markdown reference: key, flag, environment variable, allowed values, default, meaning. */
 export function configurationReference(settings: Settings): string {
   const lines = [
@@ -42,7 +40,7 @@ export function configurationReference(settings: Settings): string {
       `\`${environmentOf(key)}\``,
       definition.format.allowed,
       defaultOf(definition),
-      definition.isReloadable === true ? `${definition.doc} ${RELOADABLE}` : definition.doc,
+      definition.isReloadable === true ? `${definition.doc} **Reloadable.**` : definition.doc,
     ];
     lines.push(`| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`);
   }

@@ -15,7 +15,7 @@ const MAKING = 1_179_402_084;
 
 /**
  * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` must follow. Expected errors: `StorageError` (`missing` when
- * there are no tables and `create` is false); `OperatorError`: `foreign` for a store of another chain, `configuration`
+ * there are no tables and `create` is false: a replica may be about to receive them); `OperatorError`: `foreign` for a store of another chain, `configuration`
  * for a newer schema, a server that is too old and a pooler without sessions.
  */
 export async function prepareDatabase(
@@ -25,7 +25,6 @@ export async function prepareDatabase(
   await database.requireSessions();
   await checkServer(database);
   if (!(await hasTable(database, 'store'))) {
-    // A replica may be about to receive it.
     if (!create)
       throw new DatabaseFault(
         'missing',
