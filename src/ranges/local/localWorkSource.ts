@@ -2,15 +2,8 @@ import type { Logger } from '../../observability/index.js';
 import { backoffMs, Pause, places, type Clock, type Random } from '../../runtime/index.js';
 import { overlap, MAX_OPEN_RANGES, without } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange } from '../../storage/index.js';
-import {
-  backfillState,
-  choosePlans,
-  isDisputed,
-  newPlan,
-  redriven,
-  RETRY_BACKOFF,
-  withPaused,
-} from '../plans.js';
+import { backfillState, choosePlans, isDisputed, newPlan, redriven, RETRY_BACKOFF } from '../plans.js';
+import { withPaused } from '../plans.js';
 import type { BackfillState, RangeJob, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
 import { sporkTurns } from '../sporkTurns.js';
 import { runningRanges } from '../runningRanges.js';

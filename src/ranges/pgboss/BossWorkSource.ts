@@ -2,18 +2,8 @@ import { backoffMs, childOf, Pause } from '../../runtime/index.js';
 import { DatabaseFault, MAX_OPEN_RANGES, overlap, RangeTakenError } from '../../storage/index.js';
 import { StorageError, within, without } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeStore, Session } from '../../storage/index.js';
-import {
-  backfillState,
-  bordersOf,
-  choosePlans,
-  FAILURES_BEFORE_DISPUTE,
-  isDisputed,
-  liveOf,
-  newPlan,
-  redriven,
-  RETRY_BACKOFF,
-  withPaused,
-} from '../plans.js';
+import { backfillState, bordersOf, choosePlans, FAILURES_BEFORE_DISPUTE, isDisputed } from '../plans.js';
+import { liveOf, newPlan, redriven, RETRY_BACKOFF, withPaused } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
 import { runningRanges, type RangeRun, type RunningRanges } from '../runningRanges.js';
 import { sporkTurns, type SporkTurns } from '../sporkTurns.js';
