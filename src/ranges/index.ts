@@ -5,18 +5,8 @@ export { common, countHeights } from './planner.js';
 export { rangeRunner } from './rangeRunner.js';
 export type { RangeLine, RangeOutcome, RunningRange } from './rangeRunner.js';
 export { countWorkers, soleLeadership } from './ports.js';
-export type {
-  BackfillState,
-  FillOrder,
-  Leadership,
-  RangeJob,
-  RangePhase,
-  RangeState,
-  ServedHeights,
-  Term,
-  WorkerState,
-  WorkSource,
-} from './ports.js';
+export type { BackfillState, FillOrder, Leadership, RangeJob, RangePhase, RangeState } from './ports.js';
+export type { ServedHeights, Term, WorkerState, WorkSource } from './ports.js';
 export type { SharedQueue } from './pgboss/SharedQueue.js';
 
 /** Loads the queue of many machines, and its packages, on demand. */

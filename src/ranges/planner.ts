@@ -1,13 +1,5 @@
-import { joined, MAX_RANGE_HEIGHTS, within, without, type HeightRange } from '../storage/index.js';
+import { joined, MAX_RANGE_HEIGHTS, within, type HeightRange } from '../storage/index.js';
 import type { FillOrder } from './ports.js';
-
-/** The heights of `wanted` that are in none of `present`, ascending; both in any order. */
-export function lacking(
-  wanted: readonly HeightRange[],
-  present: readonly HeightRange[],
-): readonly HeightRange[] {
-  return without(joined(wanted), joined(present));
-}
 
 /** The heights in both. */
 export function common(a: readonly HeightRange[], b: readonly HeightRange[]): readonly HeightRange[] {

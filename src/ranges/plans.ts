@@ -1,7 +1,7 @@
 import { OperatorError } from '../runtime/index.js';
-import { joined, MAX_PLANS } from '../storage/index.js';
+import { joined, MAX_PLANS, without } from '../storage/index.js';
 import type { BackfillPlan, HeightRange, OpenRange, RangeFacts } from '../storage/index.js';
-import { countHeights, lacking } from './planner.js';
+import { countHeights } from './planner.js';
 import type { BackfillState, RangePhase, ServedHeights, WantedPlan } from './ports.js';
 
 /** Failed runs in a row after which a range is disputed. */
@@ -38,7 +38,7 @@ export function newPlan(
   if (from < 0 || from > to) throw usage(`There are no heights from ${from} to ${to}: swap them.`);
   if (plans.filter(({ heals }) => heals !== true).length >= MAX_PLANS)
     throw usage(`There are already ${MAX_PLANS} plans, the maximum. Wait for one, or cancel one.`);
-  if (lacking([{ from, to }], coverage).length === 0)
+  if (without([{ from, to }], coverage).length === 0)
     throw usage(`Heights ${from} to ${to} are all indexed already: there is nothing to plan.`);
   const planned = plans.find((other) => other.from <= from && other.to >= to);
   if (planned !== undefined)
@@ -93,11 +93,11 @@ export function backfillState(
   isRunning: (range: HeightRange) => boolean,
 ): BackfillState {
   const stored = [...coverage, ...open.map(({ from, next }) => ({ from, to: next - 1 }))];
-  const missing = lacking(plans, stored);
+  const missing = without(plans, stored);
   return {
-    plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(lacking([plan], stored)) })),
+    plans: plans.map((plan) => ({ ...plan, missingHeights: countHeights(without([plan], stored)) })),
     ranges: open.map((range) => ({ ...range, phase: phaseOf(range, isRunning(range)) })),
-    unserved: lacking(missing, chain.served()),
+    unserved: without(missing, chain.served()),
     missingHeights: countHeights(missing),
   };
 }

@@ -1,5 +1,4 @@
-import { lacking } from '../../src/ranges/planner.js';
-import { joined } from '../../src/storage/index.js';
+import { joined, without } from '../../src/storage/index.js';
 import type { BackfillPlan, BlockHead, HeightRange, OpenRange, RangeStore } from '../../src/storage/index.js';
 import type { StoreMeta } from '../../src/storage/index.js';
 import type { RangeBook, RangeChange } from '../../src/storage/port/RangeBook.js';
@@ -56,7 +55,7 @@ export class MemoryRanges implements RangeBook {
 
   async run(range: HeightRange): Promise<RangeStore> {
     const others = this.open().filter(({ from }) => from !== range.from);
-    if (lacking([range], [...this.#coverage, ...others]).length !== 1 || range.from > range.to)
+    if (without([range], [...this.#coverage, ...others]).length !== 1 || range.from > range.to)
       throw new Error(`the range ${range.from} to ${range.to} is taken`);
     this.runs.push(range);
     if (!this.#open.has(range.from)) this.#open.set(range.from, { ...range, next: range.from, failures: 0 });
@@ -80,6 +79,6 @@ export class MemoryRanges implements RangeBook {
     }
     this.#open.delete(from);
     this.#coverage = joined([...this.#coverage, { from, to }]);
-    this.#plans = this.#plans.filter((plan) => lacking([plan], this.#coverage).length > 0);
+    this.#plans = this.#plans.filter((plan) => without([plan], this.#coverage).length > 0);
   }
 }

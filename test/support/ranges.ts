@@ -1,5 +1,4 @@
-import { lacking } from '../../src/ranges/planner.js';
-import type { BackfillPlan, RangeStore } from '../../src/storage/index.js';
+import { without, type BackfillPlan, type RangeStore } from '../../src/storage/index.js';
 import type { BlockEntry, HeightRange, IndexStore } from '../../src/storage/index.js';
 
 export const range = (from: number, to = from): HeightRange => ({ from, to });
@@ -37,6 +36,6 @@ export async function heal(store: IndexStore, chain: readonly BlockEntry[]): Pro
   await commitThrough(store, chain, chain.at(-1)?.block.height ?? 0);
   for (const { from, to } of store.ranges.open()) await fill(store, chain, { from, to });
   for (const plan of store.ranges.plans()) {
-    for (const hole of lacking([plan], store.coverage())) await fill(store, chain, hole);
+    for (const hole of without([plan], store.coverage())) await fill(store, chain, hole);
   }
 }

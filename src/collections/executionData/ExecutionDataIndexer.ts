@@ -3,7 +3,7 @@ import type { AccessNode, AccessNodes } from '../../access/index.js';
 import { VerificationMemory, verifyBlockCollections } from '../../flow/index.js';
 import type { BlockExecutionData } from '../../flow/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
-import { childOf, doublingMs, RunningAverage, sleep, wasAborted } from '../../runtime/index.js';
+import { childOf, doublingMs, RunningAverage, sleep, wasAborted, within } from '../../runtime/index.js';
 import type { Clock, Random } from '../../runtime/index.js';
 import type { Window } from '../heights/Window.js';
 import type { CollectionSink } from '../ports.js';
@@ -178,8 +178,7 @@ export class ExecutionDataIndexer {
     const head = window.target() ?? 0;
     // One signal for the whole pause: the window may change at each height.
     const over = childOf(signal);
-    const timer = clock.setTimer(pauseMs, () => over.abort());
-    try {
+    const early = async (): Promise<void> => {
       for (;;) {
         const ms = clock.monotonic() - beganAtMs;
         const isPassed = this.#attempts.failures <= SHORT_PAUSES && window.isIndexed(this.state.next);
@@ -187,12 +186,8 @@ export class ExecutionDataIndexer {
         if ((isPassed && ms >= this.#options.backoffMinMs) || (isBack && ms >= WAKE_AFTER_MS)) return;
         await window.changed(over.signal);
       }
-    } catch (error) {
-      if (signal.aborted || !wasAborted(error, over.signal)) throw error;
-    } finally {
-      timer.cancel();
-      over.abort();
-    }
+    };
+    await within(clock, pauseMs, early()).finally(() => over.abort());
   }
 
   /** Waits until there is a height to open a stream at, and moves there. Expected errors: the abort reason. */

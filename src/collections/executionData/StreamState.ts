@@ -3,10 +3,8 @@ import type { AccessMethod, AccessNode, NodeTrouble } from '../../access/index.j
 import { RunningAverage } from '../../runtime/index.js';
 import type { ExecutionDataForecast } from '../ports.js';
 import type { StreamWords } from './BodyStream.js';
-import type {
-  ExecutionDataIndexerDependencies,
-  ExecutionDataIndexerOptions,
-} from './ExecutionDataIndexer.js';
+import type { ExecutionDataIndexerDependencies } from './ExecutionDataIndexer.js';
+import type { ExecutionDataIndexerOptions } from './ExecutionDataIndexer.js';
 import { givenUp, type StreamEnd } from './streamEnd.js';
 
 /** How long to believe the lowest height that a node named: its operator may add history. */

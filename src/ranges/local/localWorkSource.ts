@@ -1,20 +1,13 @@
 import type { Logger } from '../../observability/index.js';
 import { backoffMs, Pause, places, type Clock, type Random } from '../../runtime/index.js';
-import { overlap, MAX_OPEN_RANGES } from '../../storage/index.js';
+import { overlap, MAX_OPEN_RANGES, without } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore, OpenRange } from '../../storage/index.js';
-import {
-  backfillState,
-  choosePlans,
-  isDisputed,
-  newPlan,
-  redriven,
-  RETRY_BACKOFF,
-  withPaused,
-} from '../plans.js';
+import { backfillState, choosePlans, isDisputed, newPlan, redriven, RETRY_BACKOFF } from '../plans.js';
+import { withPaused } from '../plans.js';
 import type { BackfillState, RangeJob, ServedHeights, WantedPlan, WorkSource } from '../ports.js';
 import { sporkTurns } from '../sporkTurns.js';
 import { runningRanges } from '../runningRanges.js';
-import { cutNext, lacking } from '../planner.js';
+import { cutNext } from '../planner.js';
 
 /** How often to check whether nodes serve planned heights, while there is nothing to do. */
 const LOOK_AGAIN_MS = 5_000;
@@ -69,7 +62,7 @@ export function localWorkSource(
       const next = begun.at(plan.order === 'oldest' ? 0 : -1);
       if (next !== undefined) return { from: next.from, to: next.to };
       if (open.length >= MAX_OPEN_RANGES) continue;
-      const cut = cutNext(lacking(heights, taken), { order: plan.order, maxHeights });
+      const cut = cutNext(without(heights, taken), { order: plan.order, maxHeights });
       if (cut !== undefined) return cut;
     }
     return undefined;

@@ -1,20 +1,9 @@
 import { OperatorError } from '../../runtime/index.js';
-import {
-  MAX_OPEN_RANGES,
-  MAX_PLANS,
-  ParentLinkError,
-  rangesInWords,
-  SCHEMA_VERSION,
-  StorageError,
-  verifiedBlock,
-  type BlockEntry,
-  type HeightRange,
-  type IndexStore,
-  type RangeStore,
-  type SporkRecord,
-  type IndexReader,
-} from '../../storage/index.js';
-import { common, countHeights, cutNext, lacking } from '../planner.js';
+import { MAX_OPEN_RANGES, MAX_PLANS, ParentLinkError, rangesInWords } from '../../storage/index.js';
+import { SCHEMA_VERSION, StorageError, upTo, verifiedBlock, within, without } from '../../storage/index.js';
+import type { BlockEntry, HeightRange, IndexReader, IndexStore } from '../../storage/index.js';
+import type { RangeStore, SporkRecord } from '../../storage/index.js';
+import { common, countHeights, cutNext } from '../planner.js';
 
 /** Heights per read and write, at most; twice as many are in memory. */
 const HEIGHTS_AT_ONCE = 32;
@@ -56,9 +45,9 @@ export async function migrateStore(parts: MigrationDependencies) {
     throw new OperatorError('not_found', 'The source holds no heights: there is nothing to migrate.');
   const borders = meta.sporks.map(({ rootHeight }) => rootHeight);
   await checkSame(parts, borders);
-  const missing = lacking(covered, target.coverage());
+  const missing = without(covered, target.coverage());
   const next = target.meta() === undefined ? live.from : target.latestIndexedHeight() + 1;
-  const above = common(missing, [{ from: next, to: Number.MAX_SAFE_INTEGER }]);
+  const above = within(missing, { from: next, to: Number.MAX_SAFE_INTEGER });
   checkReach(above, next, target);
   if (target.meta() === undefined) {
     // Later sporks are recorded with their root blocks.
@@ -73,11 +62,11 @@ export async function migrateStore(parts: MigrationDependencies) {
     await copyInto(target, upwards, copy);
   }
   // Open ranges of an earlier run or a daemon, where the source covers them, are copied from their first height.
-  const dropped = target.ranges.open().filter((range) => lacking([range], covered).length === 0);
+  const dropped = target.ranges.open().filter((range) => without([range], covered).length === 0);
   if (dropped.length > 0) await target.ranges.change({ dropped });
   for (;;) {
-    const below = common(covered, [{ from: 0, to: (target.meta()?.firstHeight ?? 0) - 1 }]);
-    const wanted = lacking(below, [...target.coverage(), ...target.ranges.open()]);
+    const below = upTo(covered, (target.meta()?.firstHeight ?? 0) - 1);
+    const wanted = without(below, [...target.coverage(), ...target.ranges.open()]);
     const range = cutNext(wanted, { order: 'newest', borders });
     if (range === undefined) break;
     if (target.ranges.open().length >= MAX_OPEN_RANGES)
@@ -210,7 +199,7 @@ async function copyPlans({ source, target }: MigrationDependencies): Promise<num
   const carried = source.ranges
     .plans()
     .filter((plan) => !existing.some(({ from, to }) => from <= plan.from && to >= plan.to))
-    .filter(({ from, to }) => lacking([{ from, to: Math.min(to, highest) }], target.coverage()).length > 0);
+    .filter(({ from, to }) => without([{ from, to: Math.min(to, highest) }], target.coverage()).length > 0);
   if (carried.length === 0) return 0;
   if (existing.length + carried.length > MAX_PLANS)
     throw new OperatorError(

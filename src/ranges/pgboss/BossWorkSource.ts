@@ -1,20 +1,9 @@
 import { backoffMs, childOf, Pause } from '../../runtime/index.js';
 import { DatabaseFault, MAX_OPEN_RANGES, overlap, RangeTakenError } from '../../storage/index.js';
-import { StorageError, within } from '../../storage/index.js';
+import { StorageError, within, without } from '../../storage/index.js';
 import type { BackfillPlan, HeightRange, RangeStore, Session } from '../../storage/index.js';
-import { lacking } from '../planner.js';
-import {
-  backfillState,
-  bordersOf,
-  choosePlans,
-  FAILURES_BEFORE_DISPUTE,
-  isDisputed,
-  liveOf,
-  newPlan,
-  redriven,
-  RETRY_BACKOFF,
-  withPaused,
-} from '../plans.js';
+import { backfillState, bordersOf, choosePlans, FAILURES_BEFORE_DISPUTE, isDisputed } from '../plans.js';
+import { liveOf, newPlan, redriven, RETRY_BACKOFF, withPaused } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
 import { runningRanges, type RangeRun, type RunningRanges } from '../runningRanges.js';
 import { sporkTurns, type SporkTurns } from '../sporkTurns.js';
@@ -209,12 +198,12 @@ export class BossWorkSource implements WorkSource {
     // Heights above the live range are not filled in: it grows over them.
     const below = { from: 0, to: (coverage.at(-1)?.from ?? 0) - 1 };
     for (const { plan, heights } of this.#turns.places(plans, running)) {
-      const missing = lacking(within(heights, below), coverage);
+      const missing = without(within(heights, below), coverage);
       if (missing.length === 0) continue;
       const begun = idle.filter((range) => missing.some((some) => overlap(some, range)));
       // After a failure a range waits in the queue of its plan; the queue of another plan would not know.
       idle = idle.filter((range) => !begun.includes(range));
-      const unbegun = open.length < MAX_OPEN_RANGES ? lacking(missing, [...open, ...running]) : [];
+      const unbegun = open.length < MAX_OPEN_RANGES ? without(missing, [...open, ...running]) : [];
       const job = await takeRange(this.#parts, session, plan, { begun, heights, unbegun });
       if (job !== undefined) return job;
     }
@@ -244,7 +233,7 @@ export class BossWorkSource implements WorkSource {
     await book.read();
     const [coverage, open] = [book.coverage(), book.open()];
     const known = open.find((each) => each.from === from && each.to === to);
-    const missing = lacking([{ from, to }], known === undefined ? [...coverage, ...open] : coverage);
+    const missing = without([{ from, to }], known === undefined ? [...coverage, ...open] : coverage);
     const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
     const isCut = bordersOf(chain).some((border) => from < border && border <= to);
     const isOver = known === undefined ? !isWhole || isCut : isDisputed(known);

@@ -41,12 +41,13 @@ export function rangesAt(heights: Iterable<number>): HeightRange[] {
   return joined([...heights].map((height) => ({ from: height, to: height })));
 }
 
-/** The heights of `ranges` that are not in `removed`. */
-export function without(ranges: HeightRanges, removed: HeightRanges): HeightRange[] {
-  return ranges.flatMap((range) => {
+/** The heights of `ranges` that are not in `removed`; both may be in any order. */
+export function without(ranges: readonly HeightRange[], removed: readonly HeightRange[]): HeightRange[] {
+  const gaps = joined(removed);
+  return joined(ranges).flatMap((range) => {
     const left: HeightRange[] = [];
     let { from } = range;
-    for (const gap of removed) {
+    for (const gap of gaps) {
       if (gap.to < from || gap.from > range.to) continue;
       if (gap.from > from) left.push({ from, to: gap.from - 1 });
       from = gap.to + 1;

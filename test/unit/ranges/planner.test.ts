@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { common, countHeights } from '../../../src/ranges/index.js';
-import { cutNext, lacking } from '../../../src/ranges/planner.js';
-import { joined, type HeightRange } from '../../../src/storage/index.js';
+import { cutNext } from '../../../src/ranges/planner.js';
+import { joined, without, type HeightRange } from '../../../src/storage/index.js';
 
 const TOP = 60;
 const range = fc
@@ -22,10 +22,10 @@ it('sets of heights are what sets of numbers are, ascending, and never two that 
       const inB = heightsOf(b);
       const expected = {
         joined: new Set([...heightsOf(a), ...inB]),
-        lacking: new Set([...heightsOf(a)].filter((height) => !inB.has(height))),
+        without: new Set([...heightsOf(a)].filter((height) => !inB.has(height))),
         common: new Set([...heightsOf(a)].filter((height) => inB.has(height))),
       };
-      const got = { joined: joined([...a, ...b]), lacking: lacking(a, b), common: common(a, b) };
+      const got = { joined: joined([...a, ...b]), without: without(a, b), common: common(a, b) };
       for (const [name, result] of Object.entries(got)) {
         expect([...heightsOf(result)]).toEqual(
           [...expected[name as keyof typeof expected]].sort((x, y) => x - y),
@@ -52,7 +52,7 @@ describe('cutting a plan into ranges', () => {
       fc.property(cuts, ({ missing, ...options }) => {
         const taken: HeightRange[] = [];
         for (;;) {
-          const cut = cutNext(lacking(missing, taken), options);
+          const cut = cutNext(without(missing, taken), options);
           if (cut === undefined) break;
           const heights = cut.to - cut.from + 1;
           expect(heights).toBeGreaterThan(0);

@@ -9,28 +9,13 @@ import { healingIn, rewoundBook } from '../../records/book/repairedBook.js';
 import { coverageOfBook, durableHeights } from '../../records/book/StoreBook.js';
 import { openAt, settled, withoutOpen, withOpen } from '../../records/book/changeBook.js';
 import type { BookWriter } from '../writing/bookWriter.js';
-import {
-  coverageOf,
-  loadBook,
-  putChanges,
-  readOne,
-  sealOne,
-  single,
-} from '../../records/book/bookRecords.js';
+import { coverageOf, loadBook, putChanges, readOne, sealOne } from '../../records/book/bookRecords.js';
+import { single } from '../../records/book/bookRecords.js';
 import type { RewindIntent } from '../../records/coding/heightRecords.js';
 import { contains, overlap, upTo, without } from '../../records/heightRanges.js';
-import {
-  POINTER_PREFIXES,
-  Prefix,
-  blockKey,
-  heightRange,
-  parseAccountKey,
-  parseBlockKey,
-  parseBodyKey,
-  parseHeightKey,
-  parsePointerKey,
-  prefixRange,
-} from '../../records/schema.js';
+import { POINTER_PREFIXES, Prefix, blockKey, heightRange, parseAccountKey } from '../../records/schema.js';
+import { parseBlockKey, parseBodyKey, parseHeightKey, parsePointerKey } from '../../records/schema.js';
+import { prefixRange } from '../../records/schema.js';
 
 /** Writes one batch of a removal. */
 type WriteOne = (batch: WriteBatch) => Promise<void>;

@@ -4,17 +4,8 @@ import type { BlockEntry } from '../../port/RangeStore.js';
 import { encodeBlockRecord, SLICE_BYTES } from '../coding/blockRecord.js';
 import { writeHeight } from '../coding/heightRecords.js';
 import { CHECKSUM_BYTES, seal } from '../coding/seal.js';
-import {
-  BLOCK_ID_KEY_BYTES,
-  blockKey,
-  BODY_CHUNK_BYTES,
-  bodyChunks,
-  bodyKey,
-  COLLECTION_KEY_BYTES,
-  MAX_WHOLE_BODY_BYTES,
-  Prefix,
-  TRANSACTION_KEY_BYTES,
-} from '../schema.js';
+import { BLOCK_ID_KEY_BYTES, blockKey, BODY_CHUNK_BYTES, bodyChunks, bodyKey } from '../schema.js';
+import { COLLECTION_KEY_BYTES, MAX_WHOLE_BODY_BYTES, Prefix, TRANSACTION_KEY_BYTES } from '../schema.js';
 
 const ID_BYTES = 32;
 

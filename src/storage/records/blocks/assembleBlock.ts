@@ -1,15 +1,7 @@
-import {
-  asBuffer,
-  decodeBlockMessage,
-  InvalidCollectionError,
-  splitCollection,
-  verifyCollection,
-  WireError,
-  type FinalizedBlock,
-  type Identifier,
-  type VerificationMemory,
-  type VerifiedCollection,
-} from '../../../flow/index.js';
+import { asBuffer, decodeBlockMessage, InvalidCollectionError } from '../../../flow/index.js';
+import { splitCollection, verifyCollection, WireError } from '../../../flow/index.js';
+import type { FinalizedBlock, Identifier, VerificationMemory } from '../../../flow/index.js';
+import type { VerifiedCollection } from '../../../flow/index.js';
 import { BlockHasher, checkStoredProof } from '../../../proof/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
 import { corruptRecord } from '../../StorageError.js';

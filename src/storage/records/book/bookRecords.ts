@@ -4,36 +4,15 @@ import type { BlockHead, HeightRange, StoreMeta } from '../../port/stored.js';
 import type { Database, Entry, WriteBatch } from '../Database.js';
 import type { Coverage } from '../accountCoverage.js';
 import { headOf, openBlockRecord, readHead } from '../blocks/readBlocks.js';
-import {
-  decodeCoverage,
-  decodeProgress,
-  decodeRewind,
-  encodeCoverage,
-  encodeProgress,
-  encodeRewind,
-} from '../coding/heightRecords.js';
-import {
-  decodeMeta,
-  decodeOpenRecord,
-  decodePlans,
-  encodeMeta,
-  encodeOpenRecord,
-  encodePlans,
-} from '../coding/jsonRecords.js';
+import { decodeCoverage, decodeProgress, decodeRewind, encodeCoverage } from '../coding/heightRecords.js';
+import { encodeProgress, encodeRewind } from '../coding/heightRecords.js';
+import { decodeMeta, decodeOpenRecord, decodePlans, encodeMeta } from '../coding/jsonRecords.js';
+import { encodeOpenRecord, encodePlans } from '../coding/jsonRecords.js';
 import type { OpenRecord } from '../coding/jsonRecords.js';
 import { openKeyOf, openValue, seal } from '../coding/seal.js';
 import { overlap, type HeightRanges } from '../heightRanges.js';
-import {
-  ACCOUNTS_SCHEMA_VERSION,
-  PROOFS_SCHEMA_VERSION,
-  Prefix,
-  RANGES_SCHEMA_VERSION,
-  heightKey,
-  heightRange,
-  parseBlockKey,
-  parseHeightKey,
-  prefixRange,
-} from '../schema.js';
+import { ACCOUNTS_SCHEMA_VERSION, PROOFS_SCHEMA_VERSION, Prefix, RANGES_SCHEMA_VERSION } from '../schema.js';
+import { heightKey, heightRange, parseBlockKey, parseHeightKey, prefixRange } from '../schema.js';
 import { emptyBook, MAX_BLOCKS_ABOVE_WATERMARK } from './StoreBook.js';
 import type { OpenState, StoreBook, StoreState } from './StoreBook.js';
 import { emptied } from './changeBook.js';

@@ -68,7 +68,7 @@ export function withProofs(
   return {
     ...after,
     meta: isFirst ? { ...meta, schemaVersion: PROOFS_SCHEMA_VERSION } : meta,
-    unproven: atMost(MAX_UNPROVEN_RANGES, without(joined([...old, ...added]), proven)),
+    unproven: atMost(MAX_UNPROVEN_RANGES, without([...old, ...added], proven)),
   };
 }
 

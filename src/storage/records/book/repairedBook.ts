@@ -59,7 +59,8 @@ function repairedOpen(open: OpenState, damaged: HeightRanges): OpenState {
 
 /** The heights that were damaged and are being filled again. */
 export function healingIn(plans: readonly BackfillPlan[], coverage: HeightRanges): HeightRanges {
-  return without(joined(plans.filter(({ heals }) => heals === true)), coverage);
+  const healed = plans.filter(({ heals }) => heals === true);
+  return without(healed, coverage);
 }
 
 /**

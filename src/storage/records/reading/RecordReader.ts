@@ -1,15 +1,8 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Identifier } from '../../../flow/index.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountReader } from '../../port/AccountIndex.js';
-import type {
-  CollectionPlace,
-  CommitteeEvidence,
-  StoredBlock,
-  StoredCollection,
-  StoredTransaction,
-  TransactionPlace,
-  WholeBlock,
-} from '../../port/stored.js';
+import type { CollectionPlace, CommitteeEvidence, StoredBlock, StoredCollection } from '../../port/stored.js';
+import type { StoredTransaction, TransactionPlace, WholeBlock } from '../../port/stored.js';
 import { corruptRecord, isCorruption, type StorageError } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
 import { placeOf, type ReadPlace } from '../blocks/openPointers.js';
