@@ -38,9 +38,8 @@ const KNOWN: ReadonlySet<string> = new Set([
   ...['system_transaction_results', 'system_transactions'],
 ]);
 
-/** Cookies belong to the site that serves us, such as those of a proxy that requires a login. Origins are checked here. */
-const NOT_FOR_NODES = ['cookie', 'set-cookie', 'expect', 'origin'];
-const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, ...NOT_FOR_NODES]);
+/** Cookies belong to the site that serves us, such as those of a proxy that requires a login. */
+const NOT_PASSED_ON: ReadonlySet<string> = new Set([...OF_ONE_CONNECTION, 'expect', 'cookie', 'set-cookie']);
 const VIA = `1.1 ${PROGRAM}`;
 
 /** A node's REST interface. */

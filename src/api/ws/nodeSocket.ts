@@ -24,10 +24,12 @@ export function openNodeSocket(
   const circle = circleRefusal(headers.via);
   if (circle !== undefined) throw circle;
   const sent = metadata();
+  // The origin of a page is checked here.
+  const { origin: _origin, ...asked } = requestHeaders(headers, sent);
   const startedMs = clock.monotonic();
   const socket = new WebSocket(addressOf(base), {
     ...how,
-    headers: requestHeaders(headers, sent),
+    headers: asked,
     handshakeTimeout: CONNECT_TIMEOUT_MS,
     maxPayload: MAX_NODE_MESSAGE_BYTES,
     perMessageDeflate: false,
