@@ -106,24 +106,16 @@ export async function accountPage(
   }
   if (range.firstIndexed === null) throw nothingIndexed(range);
   const first = firstLinked(range.firstIndexed, range);
-  const pageOf = async (wanted: PageRequest): Promise<AccountPage> => {
-    const page = await accounts.page(wanted);
-    // It ends above a height that heals, while nothing is added to the index below.
-    if (page.next === undefined && page.coverage.from > first)
-      throw healing(
-        `a height above ${first} was damaged and is fetched again: until then, nothing below it is listed; retry`,
-      );
-    return page;
-  };
-  if (until === undefined) {
-    const page = await pageOf(request);
-    return { ...page, isComplete: page.coverage.from <= first };
-  }
   const { firstIndexed, latestIndexed } = provenOnly(range);
   const [from, to] = [firstIndexed ?? 0, latestIndexed ?? -1];
   const above = { height: to + 1, collectionIndex: 0, transactionIndex: 0 };
-  const before = request.before !== undefined && request.before.height <= to ? request.before : above;
-  const { transactions, next, coverage } = await pageOf({ ...request, before });
+  const isBelow = until === undefined || (request.before !== undefined && request.before.height <= to);
+  const page = await accounts.page(isBelow ? request : { ...request, before: above });
+  const { transactions, next, coverage } = page;
+  // It ends above a height that heals, while nothing is added to the index below.
+  if (next === undefined && coverage.from > first)
+    throw healing(`a height above ${first} was damaged and is fetched again: the list ends there; retry`);
+  if (until === undefined) return { ...page, isComplete: coverage.from <= first };
   return {
     transactions: transactions.filter(({ place }) => place.height >= from),
     next: next !== undefined && next.height >= from ? next : undefined,

@@ -1,12 +1,6 @@
 import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type {
-  IndexReader,
-  IndexStore,
-  StoreMeta,
-  StoredBlock,
-  StoredCollection,
-  StoredTransaction,
-} from '../../storage/index.js';
+import type { IndexReader, IndexStore, StoreMeta } from '../../storage/index.js';
+import type { StoredBlock, StoredCollection, StoredTransaction } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import { headTerm, parseBlockKey, type HeightTerm } from './queryParameters.js';
 import { firstLinked, isProven, rangeWith, type IndexedRange } from './indexedRange.js';

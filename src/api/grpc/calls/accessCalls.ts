@@ -1,11 +1,5 @@
-import {
-  accountRoles,
-  ADDRESS_BYTES,
-  identifierBytes,
-  identifyTransactions,
-  toAddress,
-  WireWriter,
-} from '../../../flow/index.js';
+import { accountRoles, ADDRESS_BYTES, identifierBytes } from '../../../flow/index.js';
+import { identifyTransactions, toAddress, WireWriter } from '../../../flow/index.js';
 import type { Address, FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
 import type { AccountTransaction } from '../../../storage/index.js';

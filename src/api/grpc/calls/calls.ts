@@ -1,12 +1,6 @@
 import type { ServerDuplexStream, UntypedHandleCall } from '@grpc/grpc-js';
-import {
-  IDENTIFIER_BYTES,
-  identifierBytes,
-  RequestFields,
-  toIdentifier,
-  WireError,
-  WireWriter,
-} from '../../../flow/index.js';
+import { IDENTIFIER_BYTES, identifierBytes, RequestFields } from '../../../flow/index.js';
+import { toIdentifier, WireError, WireWriter } from '../../../flow/index.js';
 import type { FinalizedBlock, Identifier, Timestamp } from '../../../flow/index.js';
 import { readHeader, type BlockHasher } from '../../../proof/index.js';
 import type { FeedSink } from '../../feed/following.js';
