@@ -57,10 +57,8 @@ it('the account index of a daemon answers as a look at the whole chain does, tho
       roles: roleNamesIn(roles).map((name) => `ACCOUNT_ROLE_${name.toUpperCase()}`),
     }));
   const covered = { covered_from: String(ROOT), covered_to: String(HEAD), complete: true };
-  expect(await grpc.call('GetAccountTransactions', request)).toMatchObject({
-    transactions: told,
-    ...covered,
-  });
+  const listed = await grpc.call('GetAccountTransactions', request);
+  expect(listed).toMatchObject({ transactions: told, ...covered });
   const proven = await grpc.call('GetAccountTransactions', { ...request, finality: 1 });
   expect(proven).toMatchObject({ transactions: [], covered_to: '0' });
   const malformed = grpc.call('GetAccountTransactions', { address: Buffer.alloc(3) });

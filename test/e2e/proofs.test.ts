@@ -140,8 +140,7 @@ describe('a daemon whose readers see only what is proven final', () => {
     expect(await snapshots(first)).toBe(1);
     expect(await first.program.stop()).toBe(0);
     await withRawDatabase(join(dataDir, 'index'), (database) => flip(database, keyOf(0x10, 20)));
-    const [fromHeight, toHeight] = [20, 20];
-    node.node.setFaults([{ method: '*', fault: 'error', code: 'UNAVAILABLE', fromHeight, toHeight }]);
+    node.node.setFaults([{ method: '*', fault: 'error', code: 'UNAVAILABLE', fromHeight: 20, toHeight: 20 }]);
     const daemon = await start();
     expect(await snapshots(daemon)).toBe(0);
     await daemon.api('/v1/blocks?height=20');

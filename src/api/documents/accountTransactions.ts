@@ -114,9 +114,7 @@ export async function accountPage(
   const endsAtHealing = range.healing?.some((each) => each.from >= from && each.to < coverage.from);
   // Nothing is added to the index below meanwhile.
   if (next === undefined && endsAtHealing === true)
-    throw healing(
-      `a height above ${from} was damaged and is fetched again: until then, nothing below it is listed; retry`,
-    );
+    throw healing(`a height above ${from} was damaged and is fetched again: the list ends there; retry`);
   return {
     transactions: transactions.filter(({ place }) => place.height >= from),
     next: next !== undefined && next.height >= from ? next : undefined,

@@ -189,6 +189,4 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   return { ...watches, config, parts, instance, range, lag, provenHeight, unprovenHeights, status };
 }
 
-function seconds(milliseconds: number | undefined): number | null {
-  return milliseconds === undefined ? null : milliseconds / 1000;
-}
+const seconds = (ms: number | undefined): number | null => (ms === undefined ? null : ms / 1000);

@@ -112,6 +112,5 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
 }
 
 /** The chain has reached this height, whatever head the nodes have reported so far. */
-function highestDurable(store: IndexStore): number {
-  return Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));
-}
+const highestDurable = (store: IndexStore): number =>
+  Math.max(store.latestIndexedHeight(), ...store.blocksAboveWatermark().map(({ height }) => height));

@@ -54,9 +54,8 @@ export const explain: Run<typeof explainFlags> = async (invocation, terminal) =>
   const { json } = invocation.flags;
   const loaded = await configOf(invocation, terminal);
   const document = await documentFrom(loaded, `/explain/${encodeURIComponent(key)}`, async (store, range) => {
-    const { plannedHeightOf } = await loadStores();
-    const planned = (height: number) => plannedHeightOf(store, height);
-    const work = workOfStore(store, () => range, planned);
+    const stores = await loadStores();
+    const work = workOfStore(store, () => range, stores.plannedHeightOf.bind(undefined, store));
     return explainDocument(store, key, work);
   });
   const text = JSON.stringify(document, undefined, 2) + '\n';

@@ -415,8 +415,7 @@ export function finalizedBlocks(options: FinalizedBlocksOptions, dependencies: C
      * `isUnserved`: no node serves the height.
      */
     heldUpBy: () => {
-      const missing = tipCheck.holds() ? linked.next - 1 : linked.next;
-      const height = seeksBelow ? indexed : missing;
+      const height = seeksBelow ? indexed : linked.next - (tipCheck.holds() ? 1 : 0);
       const known = troubles.all();
       if (height > toRead() || (known.length === 0 && !isUnserved())) return undefined;
       return { height, troubles: known, isUnserved: isUnserved() };

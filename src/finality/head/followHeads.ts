@@ -1,6 +1,6 @@
 import { faultOf, NodeChooser, NodeTroubles, outcomeOf, SILENT_AFTER_MS } from '../../access/index.js';
 import { readStream, troubleOf, UpstreamError } from '../../access/index.js';
-import type { BlockDigest, NodeTrouble, StreamReader, Way } from '../../access/index.js';
+import type { BlockDigest, StreamReader, Way } from '../../access/index.js';
 import type { Identifier } from '../../flow/index.js';
 import { Listeners, Pause, runTogether, sleep, unlessAborted } from '../../runtime/index.js';
 import { BLOCK_CALL, type ChainDependencies } from '../ports.js';
@@ -144,12 +144,10 @@ function followHead(
   const doubtedUntilMs = new Map<string | undefined, number>();
   let answeredAtMs = -Infinity;
 
-  const ageOf = (atMs: number): number | undefined =>
-    atMs === -Infinity ? undefined : clock.monotonic() - atMs;
+  const ageOf = (atMs: number) => (atMs === -Infinity ? undefined : clock.monotonic() - atMs);
 
   /** Why this head is unknown; empty while any node reports it. */
-  const troubles = (): readonly NodeTrouble[] =>
-    clock.monotonic() - answeredAtMs < SILENT_AFTER_MS ? [] : chooser.troubles.all();
+  const troubles = () => (clock.monotonic() - answeredAtMs < SILENT_AFTER_MS ? [] : chooser.troubles.all());
 
   /** A node answers again: ends the pauses. */
   const wake = (): void => {
@@ -196,11 +194,10 @@ function followHead(
     wake();
   };
 
-  /** What is indexed, what nodes other than this one reported recently, and the highest of these. */
+  /** What is indexed, what other nodes reported recently, and the highest of these; not all that is indexed is sealed. */
   const besides = (node: string | undefined) => {
     const indexed = latestBlock()?.height ?? 0;
     const others = [...recentReports()].flatMap(([name, height]) => (name === node ? [] : height));
-    // Not all that is indexed is sealed.
     const least = mostAt === undefined || others.length === 0 ? indexed : 0;
     return { indexed, others, most: Math.max(least, ...others) };
   };
@@ -280,7 +277,7 @@ function followHead(
     }
   };
 
-  /** Takes the head that the next node reports; resolves with what a stream owes. Expected errors: the signal's abort reason. */
+  /** Resolves with the head of the next node, unless that alone claims it. Expected errors: the signal's abort reason. */
   const askNext = async (signal: AbortSignal): Promise<number | undefined> => {
     const live = nodes.live(CALL);
     const healthy = live.filter((node) => node.supports(CALL) && node.healthOf(CALL) === 'healthy');
@@ -300,7 +297,6 @@ function followHead(
     answered(header);
     const height = report(header.height, node.name);
     rise(height, node.name);
-    // No honest stream reaches what this node alone claims.
     const { most, others } = besides(node.name);
     return others.length > 0 && height - most >= DENIED.heights ? undefined : height;
   };

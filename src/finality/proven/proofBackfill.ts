@@ -19,8 +19,7 @@ const AGAIN_MS = 15_000;
 const SKIPPED_AFTER_FAILURE_MS = 60_000;
 /** How long to skip heights that no node can prove. */
 const SKIPPED_FOR_MS = 600_000;
-const UNTRIED =
-  'at the head of the chain, nodes are asked for the missing proofs of stored blocks every 10 minutes';
+const UNTRIED = 'at the head of the chain, nodes are asked for missing proofs every 10 minutes';
 /** The most heights that are skipped because those just above cannot be proven. */
 const MAX_SKIPPED_HEIGHTS = 1_000_000;
 

@@ -63,15 +63,13 @@ class Proving extends World {
   constructor(
     [from, to]: readonly [number, number],
     {
-      checkpoint,
-      named = checkpoint === undefined ? [] : [{ kind: 'checkpoint', ...checkpoint }],
+      named = [],
       isProving = true,
       thread = certificateThread(() => certificatesHere(verdicts)),
       names = ['a'],
       evidence = new MemoryIndexStore(),
       change = () => undefined,
     }: {
-      readonly checkpoint?: { readonly height: number; readonly id: Identifier };
       readonly named?: readonly NamedBlock[];
       readonly isProving?: boolean;
       readonly thread?: FinalityProverDependencies['thread'];
@@ -135,6 +133,14 @@ class Proving extends World {
     await this.clock.advance(1_000);
   }
 
+  /** What there is once the store holds each of these heights. */
+  async each<T>(from: number, to: number, what: () => T): Promise<T[]> {
+    const found: T[] = [];
+    for (let height = from; height <= to; height += 1)
+      await this.reaches(height).then(() => found.push(what()));
+    return found;
+  }
+
   async checks(): Promise<{ valid: number; invalid: number }> {
     const of = (result: string) => counted(this.metrics, 'quorum_certificates_total', { result });
     return { valid: await of('valid'), invalid: await of('invalid') };
@@ -166,11 +172,7 @@ const flipped = (bytes: Uint8Array): Buffer => {
 it('follows the newest block, passes over a skipped view, and verifies nothing twice', async () => {
   const proving = await proved([42, 43]);
   expect(proving.status).toMatchObject({ provenHeight: undefined, reason: undefined });
-  const proven: unknown[] = [];
-  for (let height = 44; height <= 52; height += 1) {
-    await proving.reaches(height);
-    proven.push(proving.status.provenHeight);
-  }
+  const proven = await proving.each(44, 52, () => proving.status.provenHeight);
   // Block 52 holds the certificate of 51.
   const latestCertificate = { height: 51, view: 52, signers: 2, weight: 200, threshold: 134 };
   expect(proving.status).toMatchObject({ latestCertificate });
@@ -188,11 +190,7 @@ it('knows the highest block that a block proven final seals, whatever newer bloc
   expect(proving.status).toMatchObject({ provenHeight: 44 });
   // The block that 44 seals is not stored.
   expect(proving.prover.sealedHeight()).toBeUndefined();
-  const sealed: unknown[] = [];
-  for (let height = 47; height <= 50; height += 1) {
-    await proving.reaches(height);
-    sealed.push(proving.prover.sealedHeight());
-  }
+  const sealed = await proving.each(47, 50, () => proving.prover.sealedHeight());
   expect(sealed).toEqual([undefined, 45, 46, 46]);
   // The store went back below what was proven final.
   await proving.reaches(44);
@@ -220,10 +218,8 @@ it('asks no node again for what it keeps, unless that is of another block or doe
   const change = startsAtOldState;
   const before = await proved([385, 399], { change });
   const { evidence } = before;
-  expect((await evidence.evidence()).map(({ height, isAnchor }) => [height, isAnchor])).toEqual([
-    [385, true],
-    [389, false],
-  ]);
+  const kept = (await evidence.evidence()).map(({ height, isAnchor }) => [height, isAnchor]);
+  expect(Object.fromEntries(kept)).toEqual({ 385: true, 389: false });
   const again = await proved([385, 399], { change, evidence });
   expect(again.first.calls).toEqual([]);
   const { committee } = before.status;
@@ -244,8 +240,8 @@ it.each(['first_use', 'spork_root', 'checkpoint'] as const)(
       startsAtOldState(its);
       its.first.snapshot = (height) => (height === 389 ? 'not_found' : snapshot);
     };
-    const named = kind === 'first_use' ? [] : [{ kind, height: 385, id: headerAt(385).id }];
-    const proving = new Proving([385, 385], { named, change });
+    const wanted = kind === 'first_use' ? [] : [named(kind, 385)];
+    const proving = new Proving([385, 385], { named: wanted, change });
     await proving.reaches(399);
     await proving.clock.advance(2_000);
     expect(proving.first.calls.map(({ height }) => height)).toEqual([385, 389]);
@@ -307,12 +303,10 @@ describe('beside a peer that keeps who signs', () => {
 
   it('takes it for a block below the checkpoint, unless an id between is on the word of others', async () => {
     const given = await keptBy();
-    const { id } = headerAt(387);
-    const checkpoint = { height: 387, id };
-    const proving = await provingWith(given, { checkpoint });
-    const anchor = { kind: 'checkpoint', height: 387, id };
+    const anchor = named('checkpoint', 387);
+    const proving = await provingWith(given, { named: [anchor] });
     expect(proving.status).toMatchObject({ anchor, provenHeight: 397 });
-    const doubting = await provingWith(given, { checkpoint }, [{ from: 386, to: 386 }]);
+    const doubting = await provingWith(given, { named: [anchor] }, [{ from: 386, to: 386 }]);
     expect(doubting.status).toMatchObject({ anchor: undefined, provenHeight: undefined });
     expect(await doubting.evidence.evidence()).toEqual([]);
   });
@@ -322,10 +316,9 @@ describe('beside a peer that keeps who signs', () => {
     const [first] = given as [CommitteeEvidence];
     const proving = await provingWith([{ ...first, events: first.events.map(flipped) }]);
     expect(proving.status).toMatchObject({ provenHeight: undefined });
-    expect(proving.nodes.reported).toContainEqual({
-      ...{ node: 'a', fault: 'failing', method: 'GetCommitteeEvidence' },
-      detail: 'what it keeps of who signs is not that of block 385',
-    });
+    const detail = 'what it keeps of who signs is not that of block 385';
+    const report = { node: 'a', fault: 'failing', method: 'GetCommitteeEvidence', detail };
+    expect(proving.nodes.reported).toContainEqual(report);
     const more = [...first.events, Buffer.from('kept for nothing')];
     for (const lie of [{ id: headerAt(386).id }, { events: more }, { events: first.events.toReversed() }]) {
       proving.first.evidence = () => ({ ...first, ...lie });
@@ -358,8 +351,8 @@ it('says which certificate is invalid, warns once, and goes on with the next blo
   expect(proving.prover.finalBlock()?.height).toBe(277);
   await proving.reaches(281);
   const fields = { height: 280, reason: 'the signatures do not hold' };
-  const warning = { message: 'a certificate of the chain is invalid', fields };
-  expect(proving.logger.of('warn')).toMatchObject([warning]);
+  const message = 'a certificate of the chain is invalid';
+  expect(proving.logger.of('warn')).toMatchObject([{ message, fields }]);
   let told = 0;
   proving.prover.onProven(() => (told += 1));
   await proving.reaches(282);
@@ -384,12 +377,8 @@ it('takes no forged snapshot: the node is reported for that call, and the next o
       first.snapshot = () => forged;
     },
   });
-  expect(proving.nodes.reported).toEqual([
-    {
-      ...{ node: 'liar', fault: 'failing', method: METHOD },
-      detail: 'the setup of CurrentEpoch does not hash to its id',
-    },
-  ]);
+  const detail = 'the setup of CurrentEpoch does not hash to its id';
+  expect(proving.nodes.reported).toEqual([{ node: 'liar', fault: 'failing', method: METHOD, detail }]);
   expect(proving.status).toMatchObject({ provenHeight: 50, committee: { weight: 200 } });
 });
 
@@ -399,10 +388,9 @@ it('believes the nodes at the newest block only where none has the first, not wh
   proving.first.down = false;
   proving.first.snapshot = (height) => (height < 50 ? 'below_root' : snapshot);
   await proving.clock.advance(15_000);
-  expect(proving.status).toMatchObject({
-    anchor: { kind: 'first_use', height: 50 },
-    ...{ provenHeight: undefined, committee: { epoch: 0 }, reason: undefined },
-  });
+  const anchor = { kind: 'first_use', height: 50 };
+  const committee = { epoch: 0 };
+  expect(proving.status).toMatchObject({ anchor, provenHeight: undefined, committee, reason: undefined });
   await proving.reaches(52);
   expect(proving.status.provenHeight).toBe(50);
 });
@@ -412,25 +400,25 @@ it.each([
   ['above the head', 61, 60, 1],
   ['still to be caught up with', 60, 60, 0],
 ])('warns once of a checkpoint %s: %i of %i', async (_where, height, head, warnings) => {
-  const checkpoint = { height, id: UNKNOWN_ID };
-  const proving = await proved([42, 44], { checkpoint, change: (its) => (its.head = head) });
+  const wanted = [named('checkpoint', height, UNKNOWN_ID)];
+  const proving = await proved([42, 44], { named: wanted, change: (its) => (its.head = head) });
   for (let to = 45; to < 48; to += 1) await proving.reaches(to);
   expect(proving.logger.of('warn')).toHaveLength(warnings);
 });
 
 it('rests on a checkpoint once it is indexed, and on nothing else', async () => {
-  const checkpoint = { height: 50, id: headerAt(50).id };
-  const proving = await proved([42, 49], { checkpoint });
-  const { anchor, reason } = proving.status;
-  expect(anchor).toBeUndefined();
-  expect(reason).toMatch(/^the checkpoint at height 50 is not among the heights from 42 to 49.*--start-h/);
+  const anchor = named('checkpoint', 50);
+  const proving = await proved([42, 49], { named: [anchor] });
+  expect(proving.status.anchor).toBeUndefined();
+  const reason = /^the checkpoint at height 50 is not among the heights from 42 to 49.*--start-h/;
+  expect(proving.status.reason).toMatch(reason);
   proving.first.snapshot = () => 'not_found';
   await proving.reaches(52);
   expect(proving.status.anchor).toBeUndefined();
   expect(proving.first.calls.map(({ height }) => height)).toEqual([50]);
   proving.first.snapshot = () => snapshot;
   await proving.clock.advance(FIVE_MINUTES_MS);
-  expect(proving.status).toMatchObject({ anchor: { kind: 'checkpoint', ...checkpoint }, provenHeight: 50 });
+  expect(proving.status).toMatchObject({ anchor, provenHeight: 50 });
 });
 
 const named = (kind: NamedBlock['kind'], height: number, id = headerAt(height).id): NamedBlock => ({
@@ -477,9 +465,8 @@ it('rests on the last block of a spork once it is indexed and proven itself, whi
   expect(calls).toHaveLength(asked);
   const change = (its: { readonly unproven: Set<number> }) => its.unproven.add(52);
   const unproven = await proved([42, 52], { named: [named('spork_table', 52)], change });
-  expect(unproven.status).toMatchObject({
-    ...{ anchor: undefined, provenHeight: undefined, reason: 'block 52 itself is not proven' },
-  });
+  const reason = 'block 52 itself is not proven';
+  expect(unproven.status).toMatchObject({ anchor: undefined, provenHeight: undefined, reason });
 });
 
 it('prefers the checkpoint to the root, and that to the last block', async () => {

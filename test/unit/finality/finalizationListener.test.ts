@@ -76,7 +76,6 @@ it('counts for ten minutes no more than the others a node that alone told a head
   expect(await goesOn(255)).toEqual([1_155, false]);
   for (const height of [265, 300, 700]) expect(await goesOn(height)).toEqual([height, true]);
   expect(await goesOn(900)).toEqual([1_800, false]);
-  // Whose stream does not reach that head is not to blame.
   expect(honest.nodes.reported).toEqual([]);
 });
 
