@@ -291,9 +291,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'collections/watchForOffChainBlocks.test.ts: where %s',
     ],
   },
-  'collections/executionData/StreamFault.ts': {
+  'collections/executionData/streamEnd.ts': {
     'execution data that does not match the guarantees is held against its node at once': [
-      "    return { ...end, fault: [-undefined, contradicts-]{+'lied'+} };",
+      "    return end && { ...end, fault: [-undefined, contradicts-]{+'lied'+} };",
       'collections/ExecutionDataIndexer.test.ts: a lie, %s: refused, counted, held against the node, asked elsewhere',
     ],
   },
@@ -326,7 +326,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
   },
   'collections/executionData/ExecutionDataIndexer.ts': {
     'execution data of another height is taken for the next': [
-      '    if (height [-!== this.state.next-]{+< 0+}) {',
+      '    if (height [-!== this.state.next-]{+< 0+})\n      return givenUp',
       'collections/ExecutionDataIndexer.test.ts: the stream of a peer that gives %s is refused, counted, named, and asked again later',
     ],
     'execution data is read on above the window':

@@ -9,7 +9,7 @@ import type { Window } from '../heights/Window.js';
 import type { CollectionSink } from '../ports.js';
 import { faultReporter } from '../faultReporter.js';
 import { EXECUTION_DATA, methodOf, type BodyStream, type StreamSources } from './BodyStream.js';
-import { judgeStreamEnd, StreamFault, type StreamEnd } from './StreamFault.js';
+import { givenUp, streamEndBy, type StreamEnd } from './streamEnd.js';
 import { StreamState } from './StreamState.js';
 
 export interface ExecutionDataIndexerOptions {
@@ -210,7 +210,7 @@ export class ExecutionDataIndexer {
    * Reads one stream until something ends it. The signal must not be aborted yet. Expected errors: its abort reason.
    */
   async #follow(node: AccessNode, signal: AbortSignal): Promise<StreamEnd> {
-    const { clock, window } = this.#dependencies;
+    const { clock } = this.#dependencies;
     const { stream } = this.#options;
     const state = this.state;
     const reader = readStream<BlockExecutionData>({
@@ -220,50 +220,52 @@ export class ExecutionDataIndexer {
       limitMs: state.opened(),
     });
     let justPaused = false;
+    let isLate = false;
+    let end: StreamEnd | undefined;
     try {
-      for (;;) {
-        justPaused = false;
-        // Checked without yielding before the read: another stream may just have used up the budget.
-        if (!this.#hasRoom()) {
-          justPaused = true;
-          const { now } = state;
-          state.now = 'waiting_window';
-          do await window.changed(signal);
-          while (!this.#hasRoom());
-          state.now = now;
-          state.rested();
+      while (end === undefined) {
+        if (!isLate) {
+          // Checked without yielding before the read: another stream may just have used up the budget.
+          justPaused = !this.#hasRoom();
+          if (justPaused) await this.#whenRoom(signal);
+          state.pulling();
         }
-        state.pulling();
-        let read = await reader.read();
-        while (read === 'silent') {
+        const read = await reader.read();
+        isLate = read === 'silent';
+        if (read === 'silent') {
           // The stream has been open for a while: the node has the feed.
           if (state.now === 'unavailable') state.now = 'connecting';
-          const fault = state.silence() ?? state.slowness() ?? this.#behind() ?? this.#moved(node);
-          if (fault !== undefined) throw fault;
-          read = await reader.read();
-        }
-        if (read.done === true) throw new StreamFault('ended', 'the node ended the stream');
-        const message = read.value;
-        this.#take(message, node);
-        const fault = this.#behind() ?? state.slowness();
-        if (fault !== undefined) throw fault;
-        this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
-        if (this.#turnBytes >= TURN_BYTES) {
+          end = state.silence() ?? state.slowness() ?? this.#behind() ?? this.#moved(node);
+        } else if (read.done === true) end = givenUp('ended', 'the node ended the stream');
+        else {
+          const message = read.value;
+          end = this.#take(message, node) ?? this.#behind() ?? state.slowness();
+          this.#turnBytes += message.byteLength + MESSAGE_WEIGHT_BYTES;
+          if (this.#turnBytes < TURN_BYTES) continue;
           this.#turnBytes = 0;
           await sleep(clock, 0, signal);
         }
       }
     } catch (error) {
-      const end = judgeStreamEnd(error);
+      end = streamEndBy(error);
       if (end === undefined) throw error;
-      // A node drops a consumer that does not read for about 30 s: then the fault is ours.
-      return justPaused && end.fault !== undefined && end.refused === undefined
-        ? { ...end, fault: undefined }
-        : end;
     } finally {
       state.closed();
-      reader.cancel(new StreamFault('ended', 'the stream was closed'));
+      reader.cancel();
     }
+    // A node drops a consumer that does not read for about 30 s: then the fault is ours.
+    const isOurs = justPaused && end.refused === undefined;
+    return isOurs ? { ...end, fault: undefined } : end;
+  }
+
+  async #whenRoom(signal: AbortSignal): Promise<void> {
+    const state = this.state;
+    const { now } = state;
+    state.now = 'waiting_window';
+    do await this.#dependencies.window.changed(signal);
+    while (!this.#hasRoom());
+    state.now = now;
+    state.rested();
   }
 
   /** Durable heights are read only to be skipped; others need their block and room for their bytes. */
@@ -275,13 +277,13 @@ export class ExecutionDataIndexer {
     return window.admits(height, this.#messageBytes.value ?? 0);
   }
 
-  #take(message: BlockExecutionData, node: AccessNode): void {
+  /** Returns why the stream is given up because of this message, if it is. */
+  #take(message: BlockExecutionData, node: AccessNode): StreamEnd | undefined {
     const { clock, metrics, sink, window } = this.#dependencies;
     const { height } = message;
     const receivedAtMs = clock.monotonic();
-    if (height !== this.state.next) {
-      throw new StreamFault('malformed', `expected height ${this.state.next}, got ${height}`);
-    }
+    if (height !== this.state.next)
+      return givenUp('malformed', `expected height ${this.state.next}, got ${height}`);
     this.#messageBytes.observe(message.byteLength);
     const block = window.isIndexed(height) ? undefined : window.blockAt(height);
     if (block === undefined) metrics.executionDataSkipped.inc();
@@ -293,23 +295,26 @@ export class ExecutionDataIndexer {
         // One without collections is complete already.
         if (received.length > 0) sink.onReceivedCollectionsForBlock(height, received);
       } catch (error) {
+        const end = streamEndBy(error);
+        if (end === undefined) throw error;
         // Above the end of its spork a node may hold blocks that the next spork discarded: that is not a lie.
-        throw (judgeStreamEnd(error) && this.#moved(node)) ?? error;
+        return this.#moved(node) ?? end;
       }
     }
     this.#onMessage(node, block !== undefined, receivedAtMs);
+    return undefined;
   }
 
-  #behind(): StreamFault | undefined {
+  #behind(): StreamEnd | undefined {
     const behind = this.#dependencies.window.latestIndexedHeight() + 1 - this.state.next;
     if (behind <= SLACK_HEIGHTS) return undefined;
-    return new StreamFault('skip_ahead', `the stream is ${behind} heights behind the watermark`);
+    return givenUp('skip_ahead', `the stream is ${behind} heights behind the watermark`);
   }
 
-  #moved(node: AccessNode): StreamFault | undefined {
+  #moved(node: AccessNode): StreamEnd | undefined {
     const serving = this.#options.stream.sources(this.#dependencies.nodes, this.state.next);
     if (serving.length === 0 || serving.some(({ name }) => name === node.name)) return undefined;
-    return new StreamFault('moved', 'other nodes serve the heights that follow');
+    return givenUp('moved', 'other nodes serve the heights that follow');
   }
 
   #onMessage(node: AccessNode, isVerified: boolean, receivedAtMs: number): void {
@@ -337,7 +342,7 @@ export class ExecutionDataIndexer {
       // The other call may be there, and is opened at once.
       const other = methodOf(stream, node);
       if (other !== opened && node.supports(other)) return 0;
-      this.state.offersNone(node, end.said, probeMs);
+      this.state.offersNone(node, end.text, probeMs);
       return 0;
     }
     this.state.now = 'connecting';
@@ -353,7 +358,7 @@ export class ExecutionDataIndexer {
     // Logged once, until a message arrives or a stream ends for another reason.
     const isRefused = end.reason === 'rate_limited' || end.reason === 'unauthenticated';
     if (isRefused && !this.#isRefused)
-      logger.warn({ node: node.name, error: end.said }, `${words.source} refused the ${words.stream}`);
+      logger.warn({ node: node.name, error: end.text }, `${words.source} refused the ${words.stream}`);
     this.#isRefused = isRefused;
     this.#attempts.failed(node);
     const isBusy = end.reason === 'rate_limited';

@@ -7,7 +7,7 @@ import type {
   ExecutionDataIndexerDependencies,
   ExecutionDataIndexerOptions,
 } from './ExecutionDataIndexer.js';
-import { StreamFault, type StreamEnd } from './StreamFault.js';
+import { givenUp, type StreamEnd } from './streamEnd.js';
 
 /** How long to believe the lowest height that a node named: its operator may add history. */
 const PRUNED_MS = 600_000;
@@ -86,7 +86,8 @@ export class StreamState implements ExecutionDataForecast {
   readonly #failures: NodeTroubles;
   #failedAt: number | undefined;
   readonly #lacks = new Map<string, Lack>();
-  #sentence: string | undefined;
+  /** Why no source can be asked; `undefined` once one is. */
+  #none: string | undefined;
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -118,7 +119,6 @@ export class StreamState implements ExecutionDataForecast {
     this.alive();
     this.#failures.clear();
     this.#lacks.delete(node.name);
-    this.#sentence = undefined;
   }
 
   /** The stream opened without error, delivered, or is read again after we paused it. */
@@ -128,7 +128,7 @@ export class StreamState implements ExecutionDataForecast {
 
   /** A stream is opened. Returns how many milliseconds a read may take before the stream is checked. */
   opened(): number {
-    this.#isOpening = undefined;
+    this.#isOpening = this.#none = undefined;
     this.#pace = streamPace();
     return Math.ceil(Math.min(OPENING_SILENCE_MS, this.#parts.silenceMs) / LOOKS_PER_SILENCE);
   }
@@ -165,7 +165,6 @@ export class StreamState implements ExecutionDataForecast {
 
   /** The node does not offer the stream, for the reason given; it is asked again after `forMs`. */
   offersNone(node: AccessNode, words: string, forMs: number): void {
-    this.#sentence = undefined;
     this.#lack(node, Infinity, `${node.name} does not offer ${this.#words.data}: ${words}`, forMs);
   }
 
@@ -174,14 +173,13 @@ export class StreamState implements ExecutionDataForecast {
     if (this.next !== this.#failedAt) this.#failures.clear();
     else if (end.reason === 'absent' || end.reason === 'silent') this.#bear(2 * this.#silenceMs);
     this.#failedAt = this.next;
-    this.#sentence = sentenceOf(this.#words, node, this.next, end);
     if (end.prunedBelow !== undefined && end.prunedBelow > this.next) {
       const said = `${node.name} has no ${this.#words.data} below ${end.prunedBelow}`;
       this.#lack(node, end.prunedBelow, said, PRUNED_MS);
       return 0;
     }
     if (end.kind === undefined) return 0;
-    const said = end.said.includes(node.name) ? end.said : `${method} at ${node.name}: ${end.said}`;
+    const said = end.text.includes(node.name) ? end.text : `${method} at ${node.name}: ${end.text}`;
     this.#failures.note(node.name, method, end.kind, said);
     const failed = this.#failures.all().find((trouble) => trouble.node === node.name);
     return this.#isDue() ? (failed?.count ?? 0) : 0;
@@ -191,8 +189,8 @@ export class StreamState implements ExecutionDataForecast {
   noNode(why: string | undefined): void {
     const { source } = this.#words;
     this.node = undefined;
-    if (why !== undefined) this.#sentence = `no ${source} can be asked: ${why}`;
-    this.#sentence ??= `no ${source} serves the next height`;
+    this.#none =
+      why === undefined ? `no ${source} serves the next height` : `no ${source} can be asked: ${why}`;
   }
 
   /** `height` and `ageSeconds`: of the last message of any stream. */
@@ -240,8 +238,11 @@ export class StreamState implements ExecutionDataForecast {
     if (this.now === 'off') return `the ${stream} is not followed`;
     const missing = this.#missing();
     const lacks = [...this.#lacks.values()].filter(({ below }) => missing < below && below < Infinity);
+    const none = this.now === 'unavailable' ? `no ${source} offers ${data}${fix}` : this.#none;
     if (lacks.length > 0) return lacks.map(({ said }) => said).join(', ');
-    if (this.#sentence !== undefined) return this.#sentence;
+    if (none !== undefined) return none;
+    const failures = this.#failures.all().map(({ said }) => said);
+    if (failures.length > 0) return `the ${stream} does not deliver: ${failures.join(', ')}`;
     const nowMs = this.#parts.clock.monotonic();
     const earlyMs = this.#isDue() ? 0 : nowMs - (this.#pullingSinceMs ?? nowMs);
     if (earlyMs >= HEAD_STILL_MS) {
@@ -250,7 +251,7 @@ export class StreamState implements ExecutionDataForecast {
       const current = dueHeight === undefined ? `no node reports ${head}` : `${head} is at ${dueHeight}`;
       return `waiting for height ${missing} to be ${due} for ${Math.floor(earlyMs / 1_000)} s: ${current}`;
     }
-    return this.now === 'unavailable' ? `no ${source} offers ${data}${fix}` : undefined;
+    return undefined;
   }
 
   #isDue(): boolean {
@@ -258,22 +259,24 @@ export class StreamState implements ExecutionDataForecast {
   }
 
   /** What is wrong while the reader waits for a message that is late. */
-  silence(): StreamFault | undefined {
+  silence(): StreamEnd | undefined {
     const nowMs = this.#parts.clock.monotonic();
     this.#dueSinceMs = this.#isDue() ? (this.#dueSinceMs ?? nowMs) : undefined;
-    const { due } = this.#words;
+    const { due, missing } = this.#words;
     const isOpening = this.#isOpening === true;
     const limitMs = isOpening ? this.#silenceMs : Math.max(this.#silenceMs, this.#parts.silenceMs);
     if (nowMs - (this.#dueSinceMs ?? nowMs) < limitMs) return undefined;
     const said = `nothing came within ${Math.round(limitMs / 1_000)} s, although the height is ${due}`;
-    return new StreamFault(isOpening ? 'absent' : 'silent', said);
+    return isOpening
+      ? givenUp('absent', `${said}; ${missing}, or the line is slow`)
+      : givenUp('silent', said);
   }
 
   /** Call it at each message as well. */
-  slowness(): StreamFault | undefined {
+  slowness(): StreamEnd | undefined {
     const { clock, dueHeight } = this.#parts;
     const said = this.#pace.fault(this.next, dueHeight() ?? -1, clock.monotonic());
-    return said === undefined ? undefined : new StreamFault('lagging', said);
+    return said === undefined ? undefined : givenUp('lagging', said);
   }
 
   #bear(silenceMs: number): void {
@@ -290,29 +293,5 @@ export class StreamState implements ExecutionDataForecast {
     const nowMs = this.#parts.clock.monotonic();
     const { sinceMs, count } = this.#lacks.get(node.name) ?? { sinceMs: nowMs, count: 0 };
     this.#lacks.set(node.name, { below, said, sinceMs, count: count + 1, untilMs: nowMs + forMs });
-  }
-}
-
-function sentenceOf(
-  { data, missing, stream }: StreamWords,
-  { name }: AccessNode,
-  height: number,
-  { reason, said }: StreamEnd,
-): string {
-  switch (reason) {
-    case 'rate_limited':
-    case 'unauthenticated':
-      return `${name} refuses the ${stream}: ${said}`;
-    case 'absent':
-      return `${name} gives no ${data} for height ${height}: ${said}; ${missing}, or the line is slow`;
-    case 'not_found':
-    case 'not_yet':
-    case 'below_root':
-      return `${name} does not have the ${data} of height ${height}: ${said}`;
-    case 'invalid':
-    case 'malformed':
-      return `${name} gives corrupt ${data} for height ${height}: ${said}`;
-    default:
-      return `the ${stream} was interrupted at height ${height}: ${said}`;
   }
 }

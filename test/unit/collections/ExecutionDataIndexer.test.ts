@@ -534,27 +534,25 @@ describe('why execution data does not come', () => {
       { node: 'a:9000', method: METHOD, kind: 'unreachable', count: 0, sinceMs: 0 },
     ]);
     await clock.advance(2_000);
-    expect(state.trouble()).toBe(
-      'a:9000 gives no execution data for height 100: nothing came within 4 s, although the height is sealed; it may have ' +
-        'pruned it, or the line is slow',
-    );
-    const said = `${METHOD} at a:9000: nothing came within 4 s, although the height is sealed`;
+    const said = `${METHOD} at a:9000: nothing came within 4 s, although the height is sealed; it may have pruned it, or the line is slow`;
+    expect(state.trouble()).toBe(`the execution-data stream does not deliver: ${said}`);
     expect(state.troubles()).toMatchObject([{ node: 'a:9000', said, count: 1 }]);
   });
 
   it.each([
-    ['not_found', 'a:9000 does not have the execution data of height 100', 'denied'],
-    ['rate_limited', 'a:9000 refuses the execution-data stream', 'rate_limited'],
-    ['internal', 'the execution-data stream was interrupted at height 100', 'refused'],
-    ['malformed', 'a:9000 gives corrupt execution data for height 100', 'invalid'],
-    ['another order', 'a:9000 gives corrupt execution data for height 100: wrong_order: chunk 0', 'invalid'],
-  ] as const)('%s has words of its own', async (kind, words, trouble) => {
+    ['not_found', `${METHOD}: not_found`, 'denied'],
+    ['rate_limited', `${METHOD}: rate_limited`, 'rate_limited'],
+    ['internal', `${METHOD}: internal`, 'refused'],
+    ['malformed', `${METHOD}: malformed`, 'invalid'],
+    ['another order', 'wrong_order: chunk 0', 'invalid'],
+  ] as const)('%s is told in the words of the node, and as its trouble', async (kind, words, trouble) => {
     const data = dataOf(100);
     const twice = { ...data, chunks: [data.chunks[1]!, ...data.chunks.slice(1)] };
     a.onStream = (stream) => stream.push(kind === 'another order' ? twice : a.error(kind, METHOD));
     const { state } = await following(100, 1_000);
-    expect(state.trouble()).toContain(words);
     const [only, ...more] = state.troubles();
+    expect(state.trouble()).toBe(`the execution-data stream does not deliver: ${only?.said}`);
+    expect(only?.said).toContain(`${METHOD} at a:9000: ${words}`);
     expect(only).toMatchObject({ node: 'a:9000', kind: trouble, sinceMs: 0 });
     expect(only!.count).toBe(a.streams.length);
     expect(more).toEqual([]);
@@ -657,7 +655,7 @@ it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionDat
     expect(deliveredHeights()).toEqual([]);
     expect(await counted(metrics, 'invalid_collections_total', { source: 'peer', reason })).toBe(1);
     expect(await counted(metrics, 'stream_reopens_total', { stream: 'peer' })).toBe(1);
-    expect(state.trouble()).toMatch(/^a:9000 gives corrupt blocks for height 100: /);
+    expect(state.trouble()).toContain(`the stream of the peer does not deliver: ${PEER_METHOD} at a:9000: `);
     expect(opened(a)).toEqual([100]);
     await clock.advance(500);
     expect(opened(a)).toEqual([100, 100]);

@@ -24,51 +24,35 @@ const REASONS = {
   string,
   { readonly fault: NodeFault | undefined; readonly kind: TroubleKind | undefined }
 >;
-type StreamFaultReason = keyof typeof REASONS;
-
-/** Thrown and caught within the execution-data indexer: give up this stream and open another. */
-export class StreamFault extends Error {
-  override readonly name = 'StreamFault';
-  readonly reason: StreamFaultReason;
-
-  constructor(reason: StreamFaultReason, message: string) {
-    super(message);
-    this.reason = reason;
-  }
-}
+type GivenUp = keyof typeof REASONS;
 
 export interface StreamEnd extends Pick<Fault, 'text' | 'refused' | 'fault' | 'method'> {
   /** The reason label of `stream_reopens_total`. */
-  readonly reason: Fault['reason'] | StreamFaultReason;
+  readonly reason: Fault['reason'] | GivenUp;
   /** The stream contradicts the block, or its guarantees: either side may be wrong. See `Window.isCertain`. */
   readonly contradicts?: 'guarantees' | 'block';
   /** Why the data is missing; `undefined` when we left the stream for reasons of our own. */
   readonly kind: TroubleKind | undefined;
-  /** What went wrong, without the kind of error. */
-  readonly said: string;
   /** The node has nothing below this height. */
   readonly prunedBelow?: number;
+}
+
+/** The end of a stream that we give up, and open another. */
+export function givenUp(reason: GivenUp, text: string): StreamEnd {
+  return { reason, text, refused: reason === 'malformed' ? reason : undefined, ...REASONS[reason] };
 }
 
 /** The errors of flow-go, and of another indexer, for heights below the first that the node has. */
 const PRUNED = /(?:lower than (?:the )?lowest|below the first) indexed height (\d+)/i;
 
 /** Classifies the error that ended a stream; `undefined` if it is unexpected. */
-export function judgeStreamEnd(error: unknown): StreamEnd | undefined {
-  if (error instanceof StreamFault) {
-    const { reason, message } = error;
-    const refused = reason === 'malformed' ? reason : undefined;
-    const text = `${reason}: ${message}`;
-    return { reason, text, refused, ...REASONS[reason], said: message };
-  }
-  const fault = faultIn(error);
-  if (fault === undefined) return undefined;
-  const end = { ...fault, said: fault.text };
+export function streamEndBy(error: unknown): StreamEnd | undefined {
+  const end = faultIn(error);
   if (error instanceof InvalidCollectionError && error.reason !== 'malformed') {
     const contradicts = error.reason === 'wrong_block' ? 'block' : 'guarantees';
-    return { ...end, fault: undefined, contradicts };
+    return end && { ...end, fault: undefined, contradicts };
   }
-  if (!(error instanceof UpstreamError)) return end;
+  if (end === undefined || !(error instanceof UpstreamError)) return end;
   const named = Number(PRUNED.exec(error.message)?.[1] ?? error.lowestHeight);
   return {
     ...end,
