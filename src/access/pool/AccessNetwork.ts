@@ -105,9 +105,9 @@ export class AccessNetwork extends NodePool {
     const isKnown = (): boolean => (wanted === 'root' ? this.liveRoot() : this.sporkAt(wanted)) !== undefined;
     const isDecided = (): boolean => isKnown() || this.#open().length === 0;
     const isHopeless = (): boolean =>
-      wanted !== 'root' && this.#open().every(({ identity }) => identity?.rootTrouble !== undefined);
+      wanted !== 'root' && this.#open().every(({ identity }) => identity?.openRoot?.isFailing);
     const isAway = ({ outage, identity }: PoolMember): boolean =>
-      outage || ['deadline', 'unavailable'].some((kind) => identity?.rootTrouble?.kind === kind);
+      outage || ['deadline', 'unavailable'].some((kind) => identity?.openRoot?.why.kind === kind);
     this.#wanted = wanted;
     try {
       await this.#until(isDecided, signal, TROUBLED_ROOT_WAIT_MS);
@@ -157,7 +157,7 @@ export class AccessNetwork extends NodePool {
 
   /** Nodes that may still name the root of their spork. */
   #open(): readonly PoolMember[] {
-    return this.named().filter((member) => isUsable(member) && member.identity?.isRootOpen === true);
+    return this.named().filter((member) => isUsable(member) && member.identity?.openRoot !== undefined);
   }
 
   #areAllTried(): boolean {
@@ -213,7 +213,7 @@ export class AccessNetwork extends NodePool {
       });
       member.identity = identity;
       member.refusedBelow = member.failures = 0;
-      member.opens = identity.isRootOpen || identity.isVague ? member.opens + 1 : 0;
+      member.opens = identity.openRoot || identity.isVague ? member.opens + 1 : 0;
       isNews = member.outage || !isUsable(member);
       this.#reached(member, identity);
     } catch (error) {
@@ -236,25 +236,24 @@ export class AccessNetwork extends NodePool {
     const isMirrored = member.roles.access && member.roles.peer;
     const isWitness = isMirrored || this.verifier.isWitness(member);
     const usualMs = !isUsable(member) ? FOREIGN_AGAIN_MS : isWitness ? WITNESS_EVERY_MS : IDENTIFY_EVERY_MS;
-    const isTroubled = member.identity?.rootTrouble !== undefined;
+    const isFailing = member.identity?.openRoot?.isFailing;
     const isWanted = this.#wanted === 'root';
-    if (opens === 0 || !(isTroubled || isWanted || opens <= ROOT_ASKED_AGAIN)) return usualMs;
+    if (opens === 0 || !(isFailing || isWanted || opens <= ROOT_ASKED_AGAIN)) return usualMs;
     return backoffMs(isWanted ? WANTED_ROOT_RETRY : ROOT_RETRY, opens - 1, random);
   }
 
   /** A successful handshake clears only handshake failures; the node's other calls may go on failing. */
-  #reached(member: PoolMember, { head, lowestHeight, ...identity }: NodeIdentity): void {
+  #reached(member: PoolMember, { head, lowestHeight, openRoot }: NodeIdentity): void {
     const { logger } = this.dependencies;
     const nowMs = this.dependencies.clock.monotonic();
     const before = member.beginning?.height === lowestHeight ? member.beginning : undefined;
     const { count, sinceMs } = before ?? { count: 0, sinceMs: nowMs };
     member.beginning = { height: lowestHeight, count: count + 1, sinceMs };
-    const rootTrouble =
-      identity.rootTrouble ?? (this.#wanted === undefined ? undefined : identity.rootRefusal);
     member.outage = false;
     if (head !== undefined) noteHead(member, head, nowMs);
-    if (rootTrouble === undefined) member.troubles.clear();
-    else member.troubles.failed(rootTrouble, true);
+    const isTold = openRoot?.isFailing || this.#wanted !== undefined;
+    if (openRoot !== undefined && isTold) member.troubles.failed(openRoot.why, true);
+    else member.troubles.clear();
     if (member.trouble === undefined) return;
     member.trouble = undefined;
     member.node.healthRecord.succeeded();

@@ -356,7 +356,9 @@ export class NodePool implements AccessNodes {
     const near = all.filter((member) => !isFarBehind(member, height, nowMs));
     const offered = near.length > 0 ? near : all;
     // Nor a node that failed to report its spork, or the checkpoint: prefer those that did.
-    const sure = isNew ? offered.filter(({ identity }) => !identity?.isVague && !identity?.rootTrouble) : [];
+    const sure = isNew
+      ? offered.filter(({ identity }) => !identity?.isVague && !identity?.openRoot?.isFailing)
+      : [];
     return sure.length > 0 ? sure : offered;
   }
 
@@ -371,8 +373,7 @@ export class NodePool implements AccessNodes {
 
   /** True when the index has reached the first height of this node, and the node may still name its spork. */
   #mayNameSpork({ beginning, identity, range }: PoolMember, height: number): boolean {
-    if (identity?.rootTrouble === undefined || beginning === undefined || range.lowest !== height)
-      return false;
+    if (!identity?.openRoot?.isFailing || beginning === undefined || range.lowest !== height) return false;
     const isCrossing = (this.dependencies.expectation().firstHeight ?? Infinity) < height;
     return isCrossing && this.dependencies.clock.monotonic() - beginning.sinceMs < BORDER_PATIENCE_MS;
   }

@@ -113,11 +113,6 @@ function believable(
   return new UpstreamError('malformed', { node: name, method }, said);
 }
 
-type Roots = Pick<
-  NodeIdentity,
-  'sporkRootHeight' | 'lowestHeight' | 'isRootOpen' | 'rootTrouble' | 'rootRefusal'
->;
-
 /**
  * Where the node and its spork begin. Zero may mean "not reported" (older nodes lack the fields): then height 0 decides.
  */
@@ -126,7 +121,7 @@ async function askRoots(
   info: NodeVersionInfo | UpstreamError,
   signal: AbortSignal,
   inquiry: Inquiry,
-): Promise<Roots> {
+): Promise<Pick<NodeIdentity, 'sporkRootHeight' | 'lowestHeight' | 'openRoot'>> {
   const reported = (height: number): number | undefined => (height === 0 ? undefined : height);
   const { isIndexer } = inquiry;
   const isSilent = info instanceof UpstreamError;
@@ -134,26 +129,23 @@ async function askRoots(
   const isSure = isIndexer && !isSilent && info.sporkId !== '';
   const sporkRoot = isSure ? info.sporkRootHeight : isSilent ? undefined : reported(info.sporkRootHeight);
   const nodeRoot = isSure ? info.nodeRootHeight : isSilent ? undefined : reported(info.nodeRootHeight);
-  const rootTrouble = isSilent && info.kind !== 'unimplemented' ? info : undefined;
-  const roots = { sporkRootHeight: sporkRoot, isRootOpen: false, rootTrouble, rootRefusal: undefined };
-  if (nodeRoot !== undefined && (isIndexer || sporkRoot !== undefined))
-    return { ...roots, lowestHeight: isIndexer ? nodeRoot : Math.max(sporkRoot ?? 0, nodeRoot) };
+  if (nodeRoot !== undefined && (isIndexer || sporkRoot !== undefined)) {
+    const lowestHeight = isIndexer ? nodeRoot : Math.max(sporkRoot ?? 0, nodeRoot);
+    return { sporkRootHeight: sporkRoot, lowestHeight, openRoot: undefined };
+  }
   const zero = await askZero(node, signal, inquiry);
   const isThere = zero === 'there';
   const root = isThere ? undefined : namedRoot(zero.message);
+  const lowestHeight = isThere ? (sporkRoot ?? 0) : (nodeRoot ?? root?.height ?? sporkRoot);
+  // Its spork's id is missing: id and root are recorded once the node names the id.
+  if (isSilent && info.kind !== 'unimplemented')
+    return { sporkRootHeight: undefined, lowestHeight, openRoot: { why: info, isFailing: true } };
   // A node that lacks height 0 only because it joined later belongs to a spork that begins there.
   const named = isThere || root?.of === 'node' ? 0 : root?.of === 'spork' ? root.height : undefined;
-  // Its spork's id is missing: id and root are recorded once the node names the id.
-  const isOpen = rootTrouble !== undefined;
-  const sporkRootHeight = isOpen ? undefined : (sporkRoot ?? named);
-  if (isThere) return { ...roots, sporkRootHeight, lowestHeight: sporkRoot ?? 0, isRootOpen: isOpen };
-  return {
-    sporkRootHeight,
-    lowestHeight: nodeRoot ?? root?.height ?? sporkRoot,
-    isRootOpen: isOpen || (sporkRootHeight === undefined && root === undefined),
-    rootTrouble: rootTrouble ?? (NOTHING_THERE.has(zero.kind) ? undefined : zero),
-    rootRefusal: root === undefined ? zero : undefined,
-  };
+  const sporkRootHeight = sporkRoot ?? named;
+  const isOpen = !isThere && root === undefined && sporkRootHeight === undefined;
+  const openRoot = isOpen ? { why: zero, isFailing: !NOTHING_THERE.has(zero.kind) } : undefined;
+  return { sporkRootHeight, lowestHeight, openRoot };
 }
 
 /** The node has a block there, valid or not: a block of another chain cannot be proven for ours. */

@@ -34,14 +34,10 @@ export interface NodeIdentity {
   /** The lowest height it serves; `undefined` when unknown. */
   readonly lowestHeight: number | undefined;
   /**
-   * The node neither names the root of its spork nor has block 0: worth asking again. Nodes that cannot name it answer
-   * like this and, briefly, those whose spork begins at 0.
+   * Why it did not name the root of its spork: worth asking again. `isFailing`: it fails to answer. If not, it refused
+   * block 0, as nodes do that cannot name their root and, briefly, those whose spork begins at 0.
    */
-  readonly isRootOpen: boolean;
-  /** Why it did not name the root of its spork; it may still do so. */
-  readonly rootTrouble: UpstreamError | undefined;
-  /** How it refused block 0, which would reveal its root; `undefined` when block 0 was not requested. */
-  readonly rootRefusal: UpstreamError | undefined;
+  readonly openRoot: { readonly why: UpstreamError; readonly isFailing: boolean } | undefined;
   /** One of our blocks and its block of that height; `undefined` when unknown. */
   readonly comparison: BlockComparison | undefined;
   /** The height of its latest finalized block; `undefined` when unknown. */
