@@ -212,14 +212,13 @@ export class AccessNetwork extends NodePool {
         clock: this.dependencies.clock,
       });
       member.identity = identity;
-      member.refusedBelow = member.failures = 0;
+      member.refusedBelow = 0;
       member.opens = identity.openRoot || identity.isVague ? member.opens + 1 : 0;
       isNews = member.outage || !isUsable(member);
       this.#reached(member, identity);
     } catch (error) {
       if (signal.aborted) return;
       if (!(error instanceof UpstreamError)) throw error;
-      member.failures += 1;
       this.#missed(member, error);
     }
     member.tried = true;
@@ -254,8 +253,8 @@ export class AccessNetwork extends NodePool {
     const isTold = openRoot?.isFailing || this.#wanted !== undefined;
     if (openRoot !== undefined && isTold) member.troubles.failed(openRoot.why, true);
     else member.troubles.clear();
-    if (member.trouble === undefined) return;
-    member.trouble = undefined;
+    if (member.failures === 0) return;
+    member.failures = 0;
     member.node.healthRecord.succeeded();
     logger.info({ endpoint: member.node.name }, `${nameOf(member)} answers again`);
   }
@@ -265,9 +264,8 @@ export class AccessNetwork extends NodePool {
     member.outage = true;
     member.troubles.failed(error, true);
     healthRecord.report('failing', error.message);
-    const isAnnounced = member.trouble !== undefined;
-    member.trouble = error.message;
-    if (isAnnounced) return;
+    member.failures += 1;
+    if (member.failures > 1) return;
     const { kind, message: reason } = error;
     const isSilent = kind === 'unavailable' || kind === 'deadline';
     const otherwise = kind === 'unauthenticated' ? 'refuses us' : 'does not identify itself';

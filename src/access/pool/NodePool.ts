@@ -28,12 +28,6 @@ const HEAD_STILL_MS = 60_000;
  */
 const BORDER_PATIENCE_MS = 600_000;
 
-export type OpenNode = (
-  endpoint: Endpoint,
-  options: { readonly ratePerSecond: number; readonly isPeer: boolean },
-  dependencies: { readonly healthRecord: NodeHealthRecord; readonly events: NodeEvents },
-) => PooledNode;
-
 export interface AccessNetworkOptions extends Pick<
   RpcClientOptions,
   'maxMessageBytes' | 'ratePerSecond' | 'timeoutMs' | 'userAgent'
@@ -63,7 +57,7 @@ export interface AccessNetworkDependencies extends Pick<
   /** What calls to a node carry. Default: nothing. */
   readonly credentialsFor?: ((endpoint: Endpoint, isPeer: boolean) => CallCredentials) | undefined;
   /** Opens a node. Default: over gRPC. */
-  readonly openNode?: OpenNode | undefined;
+  readonly openNode?: typeof grpcAccessNode | undefined;
 }
 
 /**
@@ -104,7 +98,9 @@ export class NodePool implements AccessNodes {
   readonly #byName = new Map<string, PoolMember>();
   /** The store was empty when last checked. */
   #isNew: boolean;
-  /** Roots of the followed sporks, ascending; without those of the table. */
+  /** Roots of the followed sporks that usable nodes name, ascending. */
+  #namedRoots: readonly number[] = [];
+  /** The same with those of the table and the configuration, ascending. */
   #sporkRoots: readonly number[] = [];
 
   /** Makes no call yet. Expected errors: OperatorError `configuration` for an unusable endpoint. */
@@ -166,10 +162,12 @@ export class NodePool implements AccessNodes {
 
   whyNoPeer(): string | undefined {
     const peers = this.members.filter(({ roles }) => roles.peer);
-    const whys = peers.map(({ foreign, node, trouble }) =>
-      foreign === undefined ? trouble : `${node.name} is of another chain (${foreign.reason})`,
+    const whys = peers.flatMap(({ foreign, node, troubles }) =>
+      foreign === undefined
+        ? troubles.all().map(({ said }) => said)
+        : `${node.name} is of another chain (${foreign.reason})`,
     );
-    return peers.some(isUsable) ? undefined : whys.filter((why) => why !== undefined).join('; ') || undefined;
+    return peers.some(isUsable) ? undefined : whys.join('; ') || undefined;
   }
 
   succeeded(node: AccessNode, method: AccessMethod): void {
@@ -219,13 +217,11 @@ export class NodePool implements AccessNodes {
 
   /** Call it after every handshake: the node's spork may end the range of another node. */
   refreshRanges(): void {
-    const roots = new Set<number>(this.verifier.known);
-    for (const member of this.#chainSources) {
-      const root = member.identity?.sporkRootHeight;
-      if (root === undefined || !isUsable(member)) continue;
-      if (this.verifier.verdict(root) === 'followed') roots.add(root);
-    }
-    this.#sporkRoots = [...roots].sort((a, b) => a - b);
+    const { known } = this.verifier;
+    const usable = this.#chainSources.filter(isUsable);
+    const named = ascending(usable.flatMap(({ identity }) => identity?.sporkRootHeight ?? []));
+    this.#namedRoots = named.filter((root) => this.verifier.verdict(root) === 'followed');
+    this.#sporkRoots = ascending([...known, ...this.#namedRoots]);
     for (const member of this.members) member.range = rangeOf(member, this.#sporkRoots);
   }
 
@@ -255,7 +251,7 @@ export class NodePool implements AccessNodes {
 
   /** Heights at which a spork begins, as far as usable nodes and the table know. */
   sporkRoots(): readonly number[] {
-    return [...this.#sporkRoots, ...this.#options.sporks.map(({ rootHeight }) => rootHeight)];
+    return this.#sporkRoots;
   }
 
   /** The lowest height that the nodes of the live spork serve; `undefined` when unknown. */
@@ -269,15 +265,11 @@ export class NodePool implements AccessNodes {
    */
   sporkAt(height: number): SporkRoot | undefined {
     // The table needs no confirmation. Asked for every block, so without lists in between.
-    let rootHeight = sporkOf(this.#options.sporks, height)?.rootHeight;
-    if (this.verifier.wasFollowed(height)) rootHeight = height;
-    for (const member of this.#byName.values()) {
-      const root = member.identity?.sporkRootHeight;
-      if (root === undefined || root > height || root <= (rootHeight ?? -1)) continue;
-      if (isChainSource(member) && isUsable(member) && this.verifier.verdict(root) === 'followed')
-        rootHeight = root;
-    }
-    return rootHeight === undefined ? undefined : { rootHeight, sporkId: this.verifier.agreedId(rootHeight) };
+    const tabled = sporkOf(this.#options.sporks, height)?.rootHeight ?? -1;
+    const followed = this.verifier.wasFollowed(height) ? height : -1;
+    const named = this.#namedRoots.findLast((root) => root <= height) ?? -1;
+    const rootHeight = Math.max(tabled, followed, named);
+    return rootHeight < 0 ? undefined : { rootHeight, sporkId: this.verifier.agreedId(rootHeight) };
   }
 
   /**
@@ -427,19 +419,18 @@ export class NodePool implements AccessNodes {
     const ofHistoric = Math.min(ofConfigured || Infinity, HISTORIC_RATE_PER_SECOND);
     const ratePerSecond = origin === 'configured' ? ofConfigured : ofHistoric;
     const isPeer = roles.peer;
-    const reported = { healthRecord: new NodeHealthRecord({ clock }), events };
-    const node: PooledNode =
-      this.dependencies.openNode?.(endpoint, { ratePerSecond, isPeer }, reported) ??
-      grpcAccessNode(
-        { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
-        {
-          ...this.dependencies,
-          ...reported,
-          isProvable: isPeer && this.proofs !== undefined,
-          proveBlock: this.proofs?.decoderOf(endpoint.name, isPeer),
-          credentials: this.dependencies.credentialsFor?.(endpoint, isPeer),
-        },
-      );
+    const { credentialsFor, openNode = grpcAccessNode } = this.dependencies;
+    const node = openNode(
+      { endpoint, ratePerSecond, maxMessageBytes, timeoutMs, userAgent },
+      {
+        ...this.dependencies,
+        healthRecord: new NodeHealthRecord({ clock }),
+        events,
+        isProvable: isPeer && this.proofs !== undefined,
+        proveBlock: this.proofs?.decoderOf(endpoint.name, isPeer),
+        credentials: credentialsFor?.(endpoint, isPeer),
+      },
+    );
     const member = new PoolMember(node, origin, roles, clock);
     this.#byName.set(node.name, member);
     this.refreshRanges();
@@ -457,6 +448,10 @@ function forHistory(nodes: readonly PooledNode[]): readonly AccessNode[] {
 function inOrder(members: readonly PoolMember[], method?: AccessMethod): readonly PooledNode[] {
   const nodes = members.map(({ node }) => node);
   return inOrderOfAsking(nodes, method);
+}
+
+function ascending(heights: readonly number[]): readonly number[] {
+  return [...new Set(heights)].sort((a, b) => a - b);
 }
 
 function minimum(heights: readonly (number | undefined)[]): number | undefined {

@@ -26,7 +26,7 @@ export class PoolMember {
   /** Consecutive handshakes that failed, and consecutive ones that left a question open. */
   failures = 0;
   opens = 0;
-  /** Failures since its last successful handshake. */
+  /** How its handshake fails, or why the root of its spork is open; empty while all is well. */
   readonly troubles: NodeTroubles;
   /** The first height that it reports, how many times in a row, and since when (monotonic milliseconds). */
   beginning:
@@ -37,8 +37,6 @@ export class PoolMember {
   refusedBelow = 0;
   /** A call could not reach it: it needs a handshake once it is back. */
   outage = false;
-  /** Why its handshake fails; `undefined` while it succeeds. Logged when set. */
-  trouble: string | undefined;
   /** Before its next handshake. */
   readonly pause: Pause;
   /** When `forHeight` last returned it. */
@@ -131,9 +129,10 @@ function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
 export type NodeState = Readonly<ReturnType<typeof nodeState>>;
 
 export function nodeState(member: PoolMember) {
-  const { node, origin, identity, range, foreign, trouble } = member;
+  const { node, origin, identity, range, failures, foreign, troubles } = member;
   const { averageLatencyMs, health, record } = node.healthRecord;
-  const because = foreign === undefined ? (record?.reason ?? trouble) : `another ${foreign.reason} than ours`;
+  const why = record?.reason ?? (failures > 0 ? troubles.all()[0]?.said : undefined);
+  const because = foreign === undefined ? why : `another ${foreign.reason} than ours`;
   return {
     name: node.name,
     state: health,

@@ -1,10 +1,9 @@
 import { parseEndpoint, UpstreamError } from '../../../src/access/index.js';
 import type { AccessMethod, NodeVersionInfo } from '../../../src/access/index.js';
 import type { ReceivedBlock, UpstreamErrorKind } from '../../../src/access/index.js';
-import type { OpenNode } from '../../../src/access/pool/NodePool.js';
 import type { NodeEvents } from '../../../src/access/transport/ports.js';
 import type { NodeHealthRecord } from '../../../src/access/selection/NodeHealthRecord.js';
-import type { PooledNode } from '../../../src/access/node/grpcAccessNode.js';
+import type { grpcAccessNode, PooledNode } from '../../../src/access/node/grpcAccessNode.js';
 import { parseIdentifier, type Identifier } from '../../../src/flow/index.js';
 import { NodeInMemory } from '../../support/nodesInMemory.js';
 
@@ -63,14 +62,14 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   closed = false;
   renewed = 0;
   asked = 0;
-  readonly #events: NodeEvents;
+  readonly #events: NodeEvents | undefined;
   #connection = {};
 
   constructor(
     name: string,
     ratePerSecond: number,
     script: NodeScript,
-    { healthRecord, events }: Pick<Parameters<OpenNode>[2], 'healthRecord' | 'events'>,
+    { healthRecord, events }: Parameters<typeof grpcAccessNode>[1],
   ) {
     super(name);
     this.ratePerSecond = ratePerSecond;
@@ -81,17 +80,17 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
 
   /** As after a call that could not reach it. */
   breakConnection(): void {
-    this.#events.onOutage?.();
+    this.#events?.onOutage?.();
   }
 
   /** As after a call by which it told its head. */
   tellHead(height: number): void {
-    this.#events.onHead?.(height);
+    this.#events?.onHead?.(height);
   }
 
   /** As after a call that it refused as below this height. */
   refuseBelow(height: number): void {
-    this.#events.onLowestHeight?.(height);
+    this.#events?.onLowestHeight?.(height);
   }
 
   override healthOf() {
@@ -163,7 +162,7 @@ export class ScriptedNodes {
     this.#scripts = scripts;
   }
 
-  readonly open: OpenNode = (endpoint, { ratePerSecond }, parts) => {
+  readonly open: typeof grpcAccessNode = ({ endpoint, ratePerSecond }, parts) => {
     const script = this.#scripts[endpoint.name];
     if (script === undefined) throw new Error(`no script for ${endpoint.name}`);
     const node = new ScriptedNode(endpoint.name, ratePerSecond, script, parts);
