@@ -4,4 +4,4 @@ export type { RootParent } from './forks/linkedBlocks.js';
 export { NAMED_BY } from './proven/finalityAnchor.js';
 export type { NamedBlock } from './proven/finalityAnchor.js';
 export { finalityProver, type FinalityProver } from './proven/finalityProver.js';
-export { ProofBackfill } from './proven/ProofBackfill.js';
+export { proofBackfill } from './proven/proofBackfill.js';

@@ -279,9 +279,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
       'proof/committee.test.ts: names who certifies each block around the end of an epoch',
     ],
   },
-  'finality/proven/ProofBackfill.ts': {
+  'finality/proven/proofBackfill.ts': {
     'proofs: the proof of one height is added at another': [
-      "            return { kind: 'proven', block{+: { ...block, height: height + 1 }+} };",
+      "return { kind: 'proven', block{+: { ...block, height: height + 1 }+} };",
       'finality/proofBackfill.test.ts: proves the newest first, few at once, until none is left',
     ],
   },

@@ -125,7 +125,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
     const { mode, finality } = config.proof;
     const { form = null, reason = null } = network.proofs?.status() ?? {};
     const proven = prover?.status();
-    const whyNot = reason ?? proven?.reason ?? parts.proofBackfill?.reason() ?? null;
+    const whyNot = reason ?? proven?.reason ?? parts.proofs?.reason() ?? null;
     return {
       mode,
       finality,

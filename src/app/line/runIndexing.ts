@@ -1,7 +1,7 @@
 import { AccessNetwork, type AccessNetworkDependencies, type OpenChannel } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
 import { endpointSlots, Window } from '../../collections/index.js';
-import { finalityProver, followHeads, ProofBackfill } from '../../finality/index.js';
+import { finalityProver, followHeads, proofBackfill } from '../../finality/index.js';
 import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
@@ -30,7 +30,7 @@ export interface IndexingParts extends HistoryParts {
   /** Absent: nothing is proven final. */
   readonly prover: FinalityProver | undefined;
   /** Absent: blocks that are stored without a proof stay so. */
-  readonly proofBackfill: ProofBackfill | undefined;
+  readonly proofs: ReturnType<typeof proofBackfill> | undefined;
 }
 
 /** While the store is further behind the head, stored blocks are not proven afterwards: that takes calls to the same nodes. */
@@ -122,10 +122,10 @@ export function openUpstream(
     { ...common, queue, onPublished, onDamage: healing.found },
   );
   const prover = certificates && openProver(config, { ...common, certificates, window });
-  const proofBackfill =
+  const proofs =
     config.proof.mode === 'off'
       ? undefined
-      : new ProofBackfill({
+      : proofBackfill({
           ...base,
           nodes: network.history,
           share: () => pace.share(),
@@ -136,7 +136,7 @@ export function openUpstream(
             (window.target() ?? Infinity) - store.latestIndexedHeight() <= MAX_TIP_LAG,
         });
   const work = { backfill, healing, published, leadership: queue ?? soleLeadership };
-  return { ...common, ...work, window, accountBuilder, prover, proofBackfill };
+  return { ...common, ...work, window, accountBuilder, prover, proofs };
 }
 
 /** `undefined` where this process does not follow the chain. */
@@ -183,8 +183,7 @@ function openProver(
  * OperatorError; the life cycle's abort reason.
  */
 export async function runIndexing(config: DaemonConfig, parts: IndexingParts, onLine: OnLine): Promise<void> {
-  const { backfill, healing, lifecycle, listener, network, pace, proofBackfill, prover, store, window } =
-    parts;
+  const { backfill, healing, lifecycle, listener, network, pace, proofs, prover, store, window } = parts;
   const { signal, untilStopped } = lifecycle;
   window.onMoved(backfill.notify);
   window.onMoved(() => stopWhenFinished(config, parts));
@@ -201,7 +200,7 @@ export async function runIndexing(config: DaemonConfig, parts: IndexingParts, on
   };
   if (prover !== undefined) untilStopped('proofs of finality', proveFinality(prover));
   await identified;
-  if (proofBackfill !== undefined) untilStopped('proofs of blocks', proofBackfill.run(signal));
+  if (proofs !== undefined) untilStopped('proofs of blocks', proofs.run(signal));
   let isFilling = false;
   const begun: OnLine = (line) => {
     onLine(line);

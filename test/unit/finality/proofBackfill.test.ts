@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ProofBackfill } from '../../../src/finality/index.js';
+import { proofBackfill } from '../../../src/finality/index.js';
 import { joined, type FoundDamage } from '../../../src/storage/index.js';
 import type { FinalizedBlock } from '../../../src/flow/index.js';
 import { range, World } from './bench.js';
@@ -12,7 +12,7 @@ const proof = Buffer.from('proof');
 class Backfill extends World {
   readonly stored = new Map<number, FinalizedBlock>();
   readonly added: number[] = [];
-  readonly backfill: ProofBackfill;
+  readonly backfill: ReturnType<typeof proofBackfill>;
   mayRun = true;
   told = 0;
   readonly damages: FoundDamage[] = [];
@@ -23,7 +23,7 @@ class Backfill extends World {
     for (const height of range(0, HEIGHTS - 1)) this.stored.set(height, this.chain.block(height));
     this.advance(HEIGHTS - 1);
     for (const { name } of this.nodes.all) this.proves(0, HEIGHTS - 1, name);
-    this.backfill = new ProofBackfill({
+    this.backfill = proofBackfill({
       ...{ clock: this.clock, logger: this.logger, nodes: this.nodes },
       mayRun: () => this.mayRun,
       share: () => this.share,

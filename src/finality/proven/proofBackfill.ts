@@ -1,4 +1,5 @@
-import { answerOf, UpstreamError, type AccessNodes } from '../../access/index.js';
+import { answerOf, UpstreamError } from '../../access/index.js';
+import type { AccessNodes, ReceivedBlock } from '../../access/index.js';
 import { isSameBlock, type FinalizedBlock } from '../../flow/index.js';
 import type { Logger } from '../../observability/index.js';
 import { abortReason, asError, sleep, type Clock } from '../../runtime/index.js';
@@ -49,101 +50,74 @@ type Asked =
  * Proves what was stored without a proof, by an earlier version or with `proof.mode: off`: fetches these blocks from the
  * nodes again, newest first, and adds the proofs. All its state is durable, so it may end at any time.
  */
-export class ProofBackfill {
-  readonly #deps: Dependencies;
+export function proofBackfill(dependencies: Dependencies) {
+  const { clock, logger, mayRun, nodes, onDamage, onProven, room, share, store } = dependencies;
   /** All heights from here on were tried: in this pass, or when they were indexed. */
-  #triedFrom = 0;
+  let triedFrom = 0;
   /** When a new pass begins, at the top. */
-  #againAtMs = 0;
+  let againAtMs = 0;
   /** How many heights to skip where the next ones cannot be proven either. */
-  #skipped = BATCH_HEIGHTS;
-  #reason: string | undefined;
+  let skipped = BATCH_HEIGHTS;
+  let reason: string | undefined;
   /** The same, without failures that end once nodes answer again. */
-  #lasting: string | undefined;
-  #hasWarned = false;
+  let lasting: string | undefined;
+  let hasWarned = false;
 
-  constructor(dependencies: Dependencies) {
-    this.#deps = dependencies;
-  }
-
-  /** Why some blocks stay unproven; `undefined` while none does. */
-  reason(): string | undefined {
-    return this.#reason;
-  }
-
-  /**
-   * Runs until the signal aborts. Expected errors: `StorageError`; the signal's abort reason.
-   */
-  async run(signal: AbortSignal): Promise<void> {
-    const { clock, room, share } = this.#deps;
-    this.#beginPass();
-    for (;;) {
-      const range = this.#next();
-      let pauseMs = LOOK_EVERY_MS;
-      if (range !== undefined) {
-        await room?.whenRoom(signal);
-        pauseMs = (await this.#prove(range, signal)) ? PACE_MS / share() : AGAIN_MS;
-      }
-      await sleep(clock, pauseMs, signal);
-    }
-  }
-
-  #beginPass(): void {
-    const { clock, store } = this.#deps;
-    this.#triedFrom = (store.unproven().at(-1)?.to ?? -1) + 1;
-    this.#againAtMs = clock.monotonic() + SKIPPED_FOR_MS;
-    this.#skipped = BATCH_HEIGHTS;
-    this.#lasting = undefined;
-  }
+  const beginPass = (): void => {
+    triedFrom = (store.unproven().at(-1)?.to ?? -1) + 1;
+    againAtMs = clock.monotonic() + SKIPPED_FOR_MS;
+    skipped = BATCH_HEIGHTS;
+    lasting = undefined;
+  };
 
   /** The highest heights to prove. */
-  #next(): HeightRange | undefined {
-    const { clock, mayRun, store } = this.#deps;
+  const next = (): HeightRange | undefined => {
     const unproven = store.unproven();
-    if (unproven.length === 0) this.#reason = this.#lasting = undefined;
+    if (unproven.length === 0) reason = lasting = undefined;
     if (unproven.length === 0 || !mayRun()) return undefined;
-    if (clock.monotonic() >= this.#againAtMs) this.#beginPass();
-    const highest = unproven.findLast(({ from }) => from < this.#triedFrom);
+    if (clock.monotonic() >= againAtMs) beginPass();
+    const highest = unproven.findLast(({ from }) => from < triedFrom);
     if (highest === undefined) return undefined;
-    const to = Math.min(highest.to, this.#triedFrom - 1);
+    const to = Math.min(highest.to, triedFrom - 1);
     return { from: Math.max(highest.from, to - BATCH_HEIGHTS + 1), to };
-  }
+  };
 
   /** False: the nodes failed, and may succeed later. */
-  async #prove({ from, to }: HeightRange, signal: AbortSignal): Promise<boolean> {
+  const prove = async ({ from, to }: HeightRange, signal: AbortSignal): Promise<boolean> => {
     const heights = Array.from({ length: to - from + 1 }, (_, index) => to - index);
-    const asked = await Promise.allSettled(heights.map((height) => this.#ask(height, signal)));
+    const asked = await Promise.allSettled(heights.map((height) => ask(height, signal)));
     // Not before all have ended: the store may close next.
-    const answers = asked.map((each) => {
+    const answers = asked.flatMap((each) => {
       if (each.status === 'rejected') throw asError(each.reason);
-      return each.value;
+      return each.value ?? [];
     });
-    const proven = answers.flatMap((answer) => (answer?.kind === 'proven' ? [answer.block] : []));
+    const proven = answers.flatMap((answer) => (answer.kind === 'proven' ? answer.block : []));
     if (proven.length > 0) {
-      await this.#deps.store.addProofs(proven);
-      this.#deps.onProven();
+      await store.addProofs(proven);
+      onProven();
     }
-    const kinds = new Set(answers.map((answer) => answer?.kind));
-    this.#reason = this.#lasting;
-    for (const { reason } of answers.filter((each) => each !== undefined && each.kind !== 'proven')) {
-      this.#reason = `some stored blocks are not proven: ${reason}`;
-      if (!this.#hasWarned) this.#deps.logger.warn({ reason }, 'some stored blocks cannot be proven');
-      this.#hasWarned = true;
+    reason = lasting;
+    for (const answer of answers) {
+      if (answer.kind === 'proven') continue;
+      reason = `some stored blocks are not proven: ${answer.reason}`;
+      if (!hasWarned) logger.warn({ reason: answer.reason }, 'some stored blocks cannot be proven');
+      hasWarned = true;
     }
-    if (kinds.size === 1 && kinds.has('failed')) return false;
-    this.#lasting = this.#reason;
-    this.#triedFrom = from;
-    if (kinds.size === 1 && kinds.has('unprovable')) {
-      this.#triedFrom = Math.min(from, to - this.#skipped + 1);
-      this.#skipped = Math.min(2 * this.#skipped, MAX_SKIPPED_HEIGHTS);
+    const isOnly = (kind: NonNullable<Asked>['kind']): boolean =>
+      answers.length === heights.length && answers.every((answer) => answer.kind === kind);
+    if (isOnly('failed')) return false;
+    lasting = reason;
+    triedFrom = from;
+    if (isOnly('unprovable')) {
+      triedFrom = Math.min(from, to - skipped + 1);
+      skipped = Math.min(2 * skipped, MAX_SKIPPED_HEIGHTS);
     }
-    if (kinds.has('failed'))
-      this.#againAtMs = Math.min(this.#againAtMs, this.#deps.clock.monotonic() + SKIPPED_AFTER_FAILURE_MS);
+    if (answers.some(({ kind }) => kind === 'failed'))
+      againAtMs = Math.min(againAtMs, clock.monotonic() + SKIPPED_AFTER_FAILURE_MS);
     return true;
-  }
+  };
 
-  async #ask(height: number, signal: AbortSignal): Promise<Asked> {
-    const { nodes, store } = this.#deps;
+  const ask = async (height: number, signal: AbortSignal): Promise<Asked> => {
     const stored = (await unlessDamaged(() => store.blockByHeight(height)))?.block;
     if (stored === undefined) return undefined;
     if (stored.proof !== undefined) return { kind: 'proven', block: stored };
@@ -151,29 +125,51 @@ export class ProofBackfill {
     for (const node of nodes.forHeight(height, BLOCK_CALL)) {
       const answer = await answerOf(nodes, node, node.getBlockByHeight(height, { signal }));
       if (signal.aborted) throw abortReason(signal);
-      let said: Exclude<Asked, undefined>;
-      if (answer instanceof UpstreamError)
-        said = { kind: answer.kind === 'unproven' ? 'unprovable' : 'failed', reason: answer.message };
-      else {
-        const { block } = answer;
-        nodes.succeeded(node, BLOCK_CALL);
-        if (block.id !== stored.id)
-          said = {
-            kind: 'refuted',
-            reason: `${node.name} gives block ${height} the id ${block.id}, but ${stored.id} is stored: the node or the store is of another chain`,
-          };
-        else if (block.proof !== undefined) {
-          if (isSameBlock(block, stored) && block.parentId === stored.parentId)
-            return { kind: 'proven', block };
-          const what = `block ${height}: its id proves another parent or other guarantees than are stored`;
-          this.#deps.onDamage({ height, what });
-          said = { kind: 'refuted', reason: `${what}; it is fetched again` };
-        } else
-          said = { kind: 'unprovable', reason: `block ${height} cannot be proven by what the nodes send` };
-      }
+      const said = judge(answer, node.name, stored);
+      if (!(answer instanceof UpstreamError)) nodes.succeeded(node, BLOCK_CALL);
+      if (said.kind === 'proven') return said;
       // A node that failed may prove it later; one of another chain is named.
       if (worst?.kind !== 'refuted' && (worst === undefined || said.kind !== 'unprovable')) worst = said;
     }
     return worst ?? { kind: 'failed', reason: `no access node is known to serve block ${height}` };
-  }
+  };
+
+  const judge = (
+    answer: ReceivedBlock | UpstreamError,
+    node: string,
+    stored: FinalizedBlock,
+  ): NonNullable<Asked> => {
+    if (answer instanceof UpstreamError)
+      return { kind: answer.kind === 'unproven' ? 'unprovable' : 'failed', reason: answer.message };
+    const { block } = answer;
+    const { height } = block;
+    if (block.id !== stored.id) {
+      const other = `${node} gives block ${height} the id ${block.id}, but ${stored.id} is stored`;
+      return { kind: 'refuted', reason: `${other}: the node or the store is of another chain` };
+    }
+    if (block.proof === undefined)
+      return { kind: 'unprovable', reason: `block ${height} cannot be proven by what the nodes send` };
+    if (isSameBlock(block, stored) && block.parentId === stored.parentId) return { kind: 'proven', block };
+    const what = `block ${height}: its id proves another parent or other guarantees than are stored`;
+    onDamage({ height, what });
+    return { kind: 'refuted', reason: `${what}; it is fetched again` };
+  };
+
+  return {
+    /** Why some blocks stay unproven; `undefined` while none does. */
+    reason: () => reason,
+    /** Runs until the signal aborts. Expected errors: `StorageError`; the signal's abort reason. */
+    run: async (signal: AbortSignal): Promise<void> => {
+      beginPass();
+      for (;;) {
+        const range = next();
+        let pauseMs = LOOK_EVERY_MS;
+        if (range !== undefined) {
+          await room?.whenRoom(signal);
+          pauseMs = (await prove(range, signal)) ? PACE_MS / share() : AGAIN_MS;
+        }
+        await sleep(clock, pauseMs, signal);
+      }
+    },
+  };
 }
