@@ -152,8 +152,7 @@ export function tipChecker({ clock, headId, isLast, nodes, onDoubt, onFalse, onT
     const healthy = others.filter((each) => each.healthOf(BLOCK_CALL) === 'healthy');
     if (healthy.length === 0 && (headId(block.height) ?? block.id) !== block.id)
       return able.filter(({ name }) => name === node.name);
-    const last = healthy.filter(({ name }) => late.has(name));
-    return [...healthy.filter((each) => !last.includes(each)), ...last];
+    return healthy.toSorted((a, b) => Number(late.has(a.name)) - Number(late.has(b.name)));
   };
 
   return { run, begin, holds };

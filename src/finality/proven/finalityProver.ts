@@ -183,7 +183,8 @@ export function finalityProver(
       top =
         ((await highestShared({ firstHeight: known.height, differing: to }, isKnown)) ?? known.height) + 1;
     }
-    const wrong = await check(known, top, head);
+    // Whoever signs next depends on it: no later block will prove these.
+    const wrong = await check(known, top, head, isWithin ? MAX_HEADERS : SPARSE_HEIGHTS);
     if (wrong !== undefined && found.proven === undefined) await checkBelow(known, top, head);
     if (isWithin || wrong !== undefined) return wrong ?? (isAtTip ? undefined : CATCHING_UP);
     reason ??= ASKING;
@@ -197,6 +198,7 @@ export function finalityProver(
     { state, height }: KnownEpochs,
     top: number,
     head: number | undefined,
+    mostHeaders = MAX_HEADERS,
   ): Promise<string | undefined> => {
     const committeeAt = committeesIn(state);
     let signers: Committee | undefined;
@@ -205,10 +207,11 @@ export function finalityProver(
       if (signers === undefined) return { valid: false, reason: 'its epoch is not known' };
       return thread.verify(certificate, signers);
     };
-    const lowest = Math.max(height, (found.proven?.height ?? -1) + 1, top - MAX_HEADERS + 1);
-    const headers: StoredHeader[] = [];
+    const lowest = Math.max(height, (found.proven?.height ?? -1) + 1, top - mostHeaders + 1);
+    let headers: readonly StoredHeader[] = [];
     for (let next = top; next >= lowest; next--) {
-      headers.unshift(await headerAt(next));
+      // What is above these three has decided nothing.
+      headers = [await headerAt(next), ...headers].slice(0, 3);
       const verdict = await provenFinal(headers, verify);
       if (verdict.kind === 'undecided') continue;
       // The index may still be catching up, where few certificates count: a simulated chain has only those.
@@ -270,14 +273,13 @@ export function finalityProver(
   /** After a start above blocks that too few signed: what was proven before stays readable. */
   const checkBelow = async (known: KnownEpochs, top: number, head: number | undefined): Promise<void> => {
     const { failed } = found;
-    const provenHeight = () => found.proven?.height;
     // The highest height shared with the chain that was signed.
     await highestShared({ firstHeight: known.height + 1, differing: top }, async (height) => {
-      const before = provenHeight();
+      const before = found.proven;
       await check(known, height, head);
-      return provenHeight() !== before;
+      return found.proven !== before;
     });
-    found.failed = failed && { ...failed, rewindTo: provenHeight() ?? failed.rewindTo };
+    found.failed = failed && { ...failed, rewindTo: found.proven?.height ?? failed.rewindTo };
   };
 
   return {

@@ -149,9 +149,9 @@ describe('identification', () => {
     };
     expect([node.asked, await askedAfter(4 * MINUTE_MS), await askedAfter(MINUTE_MS)]).toEqual([1, 1, 2]);
     await clock.advance(100);
-    node.breakConnection();
+    node.events.onOutage?.();
     expect(await askedAfter(0)).toBe(3);
-    node.breakConnection();
+    node.events.onOutage?.();
     expect([await askedAfter(900), await askedAfter(200)]).toEqual([3, 4]);
   });
 
@@ -161,7 +161,7 @@ describe('identification', () => {
     const watermark = { height: 5, id: idOf('1') };
     const { net: begun, nodes: same } = await identified({ 'a:1': script }, {}, { watermark });
     script.down = true;
-    for (const opened of [nodes, same]) opened.node('a:1').breakConnection();
+    for (const opened of [nodes, same]) opened.node('a:1').events.onOutage?.();
     await clock.settle();
     // A block that comes next must follow what is stored.
     expect([empty, begun].map((net) => names(net.forHeight(6)))).toEqual([[], ['a:1']]);
@@ -191,7 +191,7 @@ describe('identification', () => {
     const { net, nodes } = await identified({ 'a:1': { version: version(5) } });
     const node = nodes.node('a:1');
     for (let call = 0; call < 100; call += 1) {
-      node.breakConnection();
+      node.events.onOutage?.();
       net.report(node, 'failing', 'a call could not reach it', 'GetTransaction');
       await clock.advance(100);
     }
@@ -398,14 +398,14 @@ describe('a chain that began anew', () => {
     let found = 0;
     net.onForeign(() => (found += 1));
     Object.assign(script, anew(232));
-    nodes.node('a:1').tellHead(232);
+    nodes.node('a:1').events.onHead?.(232);
     await clock.advance(1_000);
     expect(found).toBe(1);
     expect(net.chainReplaced()).toMatch(/^a:1 .* at height 232/);
     expect([net.live(), net.forHeight(200)]).toEqual([[], []]);
     // What it served before it fell silent is no cause any more.
     script.down = true;
-    nodes.node('a:1').breakConnection();
+    nodes.node('a:1').events.onOutage?.();
     await clock.advance(1_000);
     expect(net.chainReplaced()).toBeUndefined();
     expect(net.identityTroubles()).toMatchObject([{ node: 'a:1', kind: 'unreachable' }]);
@@ -423,7 +423,7 @@ describe('a chain that began anew', () => {
     sharedTo = 540;
     const { net, nodes } = await identified({ 'a:1': anew(232) }, {}, expectation);
     const told = (head: number) => {
-      nodes.node('a:1').tellHead(head);
+      nodes.node('a:1').events.onHead?.(head);
       return net.headBelow();
     };
     expect([net.chainReplaced(), net.headBelow()]).toEqual([undefined, { head: 232, reached: 540 }]);
@@ -446,11 +446,11 @@ describe('a chain that began anew', () => {
   it('is not said of a head that one node alone tells, for as long as others tell theirs', async () => {
     sharedTo = 540;
     const { net, nodes } = await identified({ 'a:1': anew(232), 'b:1': anew(232) }, {}, expectation);
-    nodes.node('a:1').tellHead(90_000);
+    nodes.node('a:1').events.onHead?.(90_000);
     const soles = [231, 232, 90_000].map((height) => net.soleReporter(height));
     expect(soles).toEqual([undefined, 'a:1', undefined]);
     await clock.advance(MINUTE_MS);
-    nodes.node('a:1').tellHead(90_001);
+    nodes.node('a:1').events.onHead?.(90_001);
     expect(net.soleReporter(232)).toBeUndefined();
   });
 
@@ -583,8 +583,8 @@ describe('which node for which height', () => {
     expect(offered).toEqual([['a:1', 'b:1'], ['a:1'], ['a:1', 'b:1']]);
     for (let second = 1; second <= 150; second += 1) {
       await clock.advance(1_000);
-      nodes.node('a:1').tellHead(1_000 + second);
-      nodes.node('b:1').tellHead(900);
+      nodes.node('a:1').events.onHead?.(1_000 + second);
+      nodes.node('b:1').events.onHead?.(900);
     }
     const asked = ['a:1', 'b:1'].map((name) => [nodes.node(name).renewed, nodes.node(name).asked]);
     expect(asked).toEqual([
@@ -596,7 +596,7 @@ describe('which node for which height', () => {
   it('learns from a refusal that a node begins higher than it said', async () => {
     const begins = { version: version(100) };
     const { net, nodes } = await identified({ 'a:1': begins, 'b:1': begins });
-    nodes.node('a:1').refuseBelow(180);
+    nodes.node('a:1').events.onLowestHeight?.(180);
     expect(names(net.forHeight(150))).toEqual(['b:1']);
     expect(names(net.forHeight(180))).toEqual(['a:1', 'b:1']);
   });

@@ -62,35 +62,21 @@ export class ScriptedNode extends NodeInMemory implements PooledNode {
   closed = false;
   renewed = 0;
   asked = 0;
-  readonly #events: NodeEvents | undefined;
+  /** Where it reports what a call shows: that it is out of reach, its head, its lowest height. */
+  readonly events: NodeEvents;
   #connection = {};
 
   constructor(
     name: string,
     ratePerSecond: number,
     script: NodeScript,
-    { healthRecord, events }: Parameters<typeof grpcAccessNode>[1],
+    { healthRecord, events = {} }: Parameters<typeof grpcAccessNode>[1],
   ) {
     super(name);
     this.ratePerSecond = ratePerSecond;
     this.script = script;
     this.healthRecord = healthRecord;
-    this.#events = events;
-  }
-
-  /** As after a call that could not reach it. */
-  breakConnection(): void {
-    this.#events?.onOutage?.();
-  }
-
-  /** As after a call by which it told its head. */
-  tellHead(height: number): void {
-    this.#events?.onHead?.(height);
-  }
-
-  /** As after a call that it refused as below this height. */
-  refuseBelow(height: number): void {
-    this.#events?.onLowestHeight?.(height);
+    this.events = events;
   }
 
   override healthOf() {

@@ -43,7 +43,7 @@ async function three(
   const tells = async (who: readonly Name[], root = 200, id = FALSE_ID): Promise<void> => {
     for (const name of who) {
       scripts[name].version = version(root, root, id);
-      nodes.node(name).breakConnection();
+      nodes.node(name).events.onOutage?.();
     }
     await clock.advance(2_000);
   };

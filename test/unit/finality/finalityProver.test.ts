@@ -263,6 +263,19 @@ it.each(['first_use', 'spork_root', 'checkpoint'] as const)(
   },
 );
 
+it('proves the last blocks of an epoch by those further below, where none at its end has the view after its parent', async () => {
+  const change = (its: Proving): void => {
+    startsAtOldState(its);
+    for (let height = 388; height <= 408; height += 1) {
+      const { id: parentId, view: parentView } = its.store.get(height - 1)!;
+      const [id, view] = [`${height}`.padStart(64, '0') as Identifier, height < 408 ? 395 : 400];
+      its.store.set(height, { ...headerAt(388), height, id, parentId, view, parentView });
+    }
+  };
+  const proving = await proved([385, 408], { change });
+  expect(proving.status).toMatchObject({ provenHeight: 386, reason: undefined });
+});
+
 describe('beside a peer that keeps who signs', () => {
   /** What a peer keeps that has proven 385 to 399. */
   const keptBy = async (): Promise<readonly CommitteeEvidence[]> => {
