@@ -65,9 +65,9 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'watermark does not pass over what is durable above a gap':
       'while (writing.has(latestIndexedHeight + 1)[- || isConfirmed(latestIndexedHeight + 1)-])',
   },
-  'access/pool/sporks/SporkVerifier.ts': {
+  'access/pool/sporks/sporkVerifier.ts': {
     'a spork that the table lacks is believed from a single node, whatever the others do':
-      '    const witnesses = this.#witnesses(claim){+.slice(0, 0)+};\n    if',
+      '    const witnesses = witnessesOf(claim){+.slice(0, 0)+};\n    if',
   },
   'access/pool/PoolMember.ts': {
     'the nodes of a spork are asked for heights above its end':

@@ -13,7 +13,7 @@ import { covers, isFarBehind, isChainSource, isUsable, nameOf, nodeState, noteHe
 import { PoolMember, rangeOf } from './PoolMember.js';
 import type { NodeState, ServedRange } from './PoolMember.js';
 import { sporkOf, type SporkTable } from './sporks/sporkTable.js';
-import { SporkVerifier } from './sporks/SporkVerifier.js';
+import { sporkVerifier } from './sporks/sporkVerifier.js';
 
 /** Historic nodes are public ones, which allow about 100 calls per second, method and address. */
 const HISTORIC_RATE_PER_SECOND = 80;
@@ -68,7 +68,7 @@ export interface AccessNetworkDependencies extends Pick<
 export class NodePool implements AccessNodes {
   /** Called with every node that is added from now on: it needs a handshake. */
   onMember: ((member: PoolMember) => void) | undefined;
-  readonly verifier: SporkVerifier;
+  readonly verifier: ReturnType<typeof sporkVerifier>;
   /** `undefined`: blocks are not proven. */
   readonly proofs: BlockProofs | undefined;
   /** What provides the chain, for messages: for a mirror, its peers. */
@@ -113,7 +113,7 @@ export class NodePool implements AccessNodes {
     this.#isNew = expectation().watermark === undefined;
     const tabled = sporks.flatMap(({ rootHeight, endHeightExclusive }) => [rootHeight, endHeightExclusive]);
     const known = [...tabled, sporkRoot ?? null].filter((root) => root !== null);
-    this.verifier = new SporkVerifier({ known, clock, expectation, members: () => this.#chainSources });
+    this.verifier = sporkVerifier({ known, clock, expectation, members: () => this.#chainSources });
     if (proof !== undefined && proof.mode !== 'off')
       this.proofs = new BlockProofs({
         mode: proof.mode,

@@ -237,9 +237,10 @@ export class StreamState implements ExecutionDataForecast {
     const missing = this.#missing();
     const lacks = [...this.#lacks.values()].filter(({ below }) => missing < below && below < Infinity);
     const none = this.now === 'unavailable' ? `no ${source} offers ${data}${fix}` : this.#none;
-    if (lacks.length === 0 && none !== undefined) return none;
-    const causes = lacks.length > 0 ? lacks : this.#failures.all();
-    if (causes.length > 0) return causes.map(({ said }) => said).join(', ');
+    if (lacks.length > 0) return lacks.map(({ said }) => said).join(', ');
+    if (none !== undefined) return none;
+    const failures = this.#failures.all().map(({ said }) => said);
+    if (failures.length > 0) return `the ${stream} does not deliver: ${failures.join(', ')}`;
     const nowMs = this.#parts.clock.monotonic();
     const earlyMs = this.#isDue() ? 0 : nowMs - (this.#pullingSinceMs ?? nowMs);
     if (earlyMs >= HEAD_STILL_MS) {

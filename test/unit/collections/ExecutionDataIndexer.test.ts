@@ -535,7 +535,7 @@ describe('why execution data does not come', () => {
     ]);
     await clock.advance(2_000);
     const said = `${METHOD} at a:9000: nothing came within 4 s, although the height is sealed; it may have pruned it, or the line is slow`;
-    expect(state.trouble()).toBe(said);
+    expect(state.trouble()).toBe(`the execution-data stream does not deliver: ${said}`);
     expect(state.troubles()).toMatchObject([{ node: 'a:9000', said, count: 1 }]);
   });
 
@@ -551,7 +551,7 @@ describe('why execution data does not come', () => {
     a.onStream = (stream) => stream.push(kind === 'another order' ? twice : a.error(kind, METHOD));
     const { state } = await following(100, 1_000);
     const [only, ...more] = state.troubles();
-    expect(state.trouble()).toBe(only?.said);
+    expect(state.trouble()).toBe(`the execution-data stream does not deliver: ${only?.said}`);
     expect(only?.said).toContain(`${METHOD} at a:9000: ${words}`);
     expect(only).toMatchObject({ node: 'a:9000', kind: trouble, sinceMs: 0 });
     expect(only!.count).toBe(a.streams.length);
@@ -655,7 +655,7 @@ it.each<[string, reason: string, (data: BlockExecutionData) => BlockExecutionDat
     expect(deliveredHeights()).toEqual([]);
     expect(await counted(metrics, 'invalid_collections_total', { source: 'peer', reason })).toBe(1);
     expect(await counted(metrics, 'stream_reopens_total', { stream: 'peer' })).toBe(1);
-    expect(state.trouble()).toMatch(/^SubscribeIndexedBlocks at a:9000: /);
+    expect(state.trouble()).toContain(`the stream of the peer does not deliver: ${PEER_METHOD} at a:9000: `);
     expect(opened(a)).toEqual([100]);
     await clock.advance(500);
     expect(opened(a)).toEqual([100, 100]);
