@@ -141,23 +141,23 @@ export function isFile(name) {
 
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
-  'src/access': 5_095,
-  'src/api': 9_273,
-  'src/app': 6_815,
-  'src/cli': 4_229,
-  'src/collections': 3_322,
+  'src/access': 5_054,
+  'src/api': 9_093,
+  'src/app': 6_751,
+  'src/cli': 4_200,
+  'src/collections': 3_256,
   'src/config': 1_105,
   'src/devnet': 4_905,
-  'src/finality': 2_308,
-  'src/flow': 2_592,
+  'src/finality': 2_305,
+  'src/flow': 2_553,
   'src/jobqueue': 739,
-  'src/observability': 1_456,
+  'src/observability': 1_383,
   'src/proof': 2_173,
-  'src/ranges': 2_079,
-  'src/runtime': 1_139,
-  'src/storage': 11_087,
+  'src/ranges': 2_032,
+  'src/runtime': 1_136,
+  'src/storage': 10_813,
   'src/main.ts': 252,
-  test: 59_905,
+  test: 59_879,
 };
 
 const packageHomes = {
