@@ -278,7 +278,7 @@ export class ExecutionDataIndexer {
     const { height } = message;
     const receivedAtMs = clock.monotonic();
     if (height !== this.state.next)
-      return givenUp('malformed', `expected height ${this.state.next}, got ${height}`);
+      return givenUp('malformed', `malformed: expected height ${this.state.next}, got ${height}`);
     this.#messageBytes.observe(message.byteLength);
     const block = window.isIndexed(height) ? undefined : window.blockAt(height);
     if (block === undefined) metrics.executionDataSkipped.inc();
