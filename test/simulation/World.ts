@@ -431,7 +431,8 @@ export class World {
     const { served, sporks } = this.#stretch;
     const mayMissTheFirst =
       (served === 'named' && sporks.length > 1) || this.#scenario.falseSpork !== undefined;
-    return error.exit === 'configuration' && mayMissTheFirst && this.#oracle.watermark === undefined;
+    const isAway = error.exit === 'configuration' || error.exit === 'unavailable';
+    return isAway && mayMissTheFirst && this.#oracle.watermark === undefined;
   }
 
   /** Nothing may be left behind by a process that ended by itself. */
