@@ -157,7 +157,7 @@ export const maxLines = {
   'src/runtime': 1_136,
   'src/storage': 10_813,
   'src/main.ts': 252,
-  test: 59_880,
+  test: 59_886,
 };
 
 const packageHomes = {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { asAdmin, atEnd, daemonOn, devnetForTest, eventually, usePostgres } from '../support/daemons.js';
 import { replicaMaker, startReplica } from '../support/postgresReplica.js';
@@ -22,7 +23,12 @@ it('see what it has, however far the index is, and are told when it is away, whi
   const copied = `CREATE DATABASE ${replica.pathname.slice(1)} TEMPLATE ${new URL(url).pathname.slice(1)}`;
   await asAdmin(postgresOf(url), copied);
   const way = await postgres.faultsBefore(replica.href);
+  // It is about to receive its store.
+  await asAdmin(replica.href, 'ALTER SCHEMA flow_store RENAME TO coming');
+  const received = sleep(2_000).then(() => asAdmin(replica.href, 'ALTER SCHEMA coming RENAME TO flow_store'));
   const daemon = await start('--api-store', way.url, '--ready-max-lag', '4');
+  await received;
+  expect(JSON.stringify(daemon.program.logs())).toContain('There is no store at');
   atEnd(async () => {
     await daemon.program.stop();
     await asAdmin(postgresOf(url), `DROP DATABASE ${replica.pathname.slice(1)} WITH (FORCE)`);

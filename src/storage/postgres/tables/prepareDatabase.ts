@@ -14,9 +14,9 @@ import { POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS, schemaMade, VIEWS } from '.
 const MAKING = 1_179_402_084;
 
 /**
- * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` must follow. Expected errors: `StorageError` (`missing` when
- * there are no tables and `create` is false: a replica may be about to receive them); `OperatorError`: `foreign` for a store of another chain, `configuration`
- * for a newer schema, a server that is too old and a pooler without sessions.
+ * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` must follow. Expected errors:
+ * `StorageError` (`missing` without tables and `create`: a replica may be about to receive them); `OperatorError`: `foreign` for
+ * a store of another chain, `configuration` for a newer schema, a server that is too old and a pooler without sessions.
  */
 export async function prepareDatabase(
   database: PostgresDatabase,
