@@ -1,4 +1,4 @@
-import { accountsOf, splitCollection, toIdentifier, transactionId } from '../../flow/index.js';
+import { accountsOf, toIdentifier, transactionId } from '../../flow/index.js';
 import type { BlockEntry } from '../port/RangeStore.js';
 import { putPointers, type Put } from '../records/blocks/BlockEntryWriter.js';
 import { seal } from '../records/coding/seal.js';
@@ -11,18 +11,11 @@ import { openAccountEntry, placeOf } from '../records/blocks/openPointers.js';
 import { readBody } from '../records/blocks/readBlocks.js';
 import { corruptRecord } from '../StorageError.js';
 
-/** A collection whose transactions are located, as in `VerifiedCollection`. */
-export interface LocatedCollection {
-  readonly encoded: Uint8Array;
-  /** Two numbers per transaction: its offset in `encoded` and its length. */
-  readonly ranges: ArrayLike<number>;
-}
-
 /**
  * The account entries of a block: one for each account of each of its transactions. As with `BlockEntryWriter`, commit,
  * rewind and verify all use this one definition.
  */
-export function putAccounts(height: number, collections: readonly LocatedCollection[], put: Put): void {
+export function putAccounts({ block: { height }, collections }: BlockEntry, put: Put): void {
   let bodyOffset = 0;
   for (const [collectionIndex, { encoded, ranges }] of collections.entries()) {
     for (let index = 0; index < ranges.length / 2; index += 1) {
@@ -37,21 +30,12 @@ export function putAccounts(height: number, collections: readonly LocatedCollect
   }
 }
 
-/** Finds the transactions of a stored collection. Expected errors: `WireError`. */
-export function locate(encoded: Uint8Array): LocatedCollection {
-  const ranges = splitCollection(encoded).flatMap((transaction) => [
-    transaction.byteOffset - encoded.byteOffset,
-    transaction.length,
-  ]);
-  return { encoded, ranges };
-}
-
 /** Every pointer to what a block holds, and its account entries if wanted. */
 export function entriesOf(entry: BlockEntry, withAccounts: boolean): Entry[] {
   const entries: Entry[] = [];
   const put: Put = (key, value) => void entries.push([Buffer.from(key), Buffer.from(value)]);
   putPointers(entry, put);
-  if (withAccounts) putAccounts(entry.block.height, entry.collections, put);
+  if (withAccounts) putAccounts(entry, put);
   return entries;
 }
 

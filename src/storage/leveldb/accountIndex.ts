@@ -1,9 +1,8 @@
-import { WireError } from '../../flow/index.js';
-import { locate, putAccounts, type LocatedCollection } from '../accounts/accountEntries.js';
+import { putAccounts } from '../accounts/accountEntries.js';
 import type { AccountCoverage } from '../port/AccountIndex.js';
 import type { HeightRange } from '../port/stored.js';
 import { closed, heightsOf, isLive, missingBelow, OPEN_END, opened } from '../records/accountCoverage.js';
-import { collectionsIn, readBody, type ReadBlock } from '../records/blocks/readBlocks.js';
+import { readSoundEntry } from '../records/blocks/assembleBlock.js';
 import { single } from '../records/book/bookRecords.js';
 import { settled, withoutEntries } from '../records/book/changeBook.js';
 import type { StoreBook } from '../records/book/StoreBook.js';
@@ -64,26 +63,15 @@ async function highestEntries(database: Database, hole: HeightRange, watermark: 
   let [from, bytes] = [hole.to + 1, 0];
   for (; from > lowest; from -= 1) {
     const height = from - 1;
-    const found = await readBody(database, height);
+    const found = await readSoundEntry(database, height);
     if (found === undefined && height <= watermark)
       throw corruptRecord('block record', height, 'it is missing');
     if (found === undefined) continue;
-    bytes += found.bytes.length;
-    if (bytes > MAX_STEP_BYTES && bytes > found.bytes.length) break;
-    putAccounts(height, collectionsOf(found.read, found.bytes), (...entry) => entries.push(entry));
+    for (const { encoded } of found.collections) bytes += encoded.length;
+    if (bytes > MAX_STEP_BYTES && entries.length > 0) break;
+    putAccounts(found, (...entry) => entries.push(entry));
   }
   return { entries, from };
-}
-
-function collectionsOf(read: ReadBlock, body: Buffer): LocatedCollection[] {
-  return collectionsIn(read, body).map((encoded, index) => {
-    try {
-      return locate(encoded);
-    } catch (error) {
-      if (!(error instanceof WireError)) throw error;
-      throw corruptRecord(`collection ${index}`, read.block.height, error.message, { cause: error });
-    }
-  });
 }
 
 /** The book with the account index switched on or off: a block that is committed without its entries never counts as covered. */

@@ -52,7 +52,7 @@ export class PointerBalance {
     const { height } = entry.block;
     const put: Put = (key, value) => this.#add(height, key, value, 1);
     putPointers(entry, put);
-    if (isCovered(this.#parts.extent, height)) putAccounts(height, entry.collections, put);
+    if (isCovered(this.#parts.extent, height)) putAccounts(entry, put);
   }
 
   /**

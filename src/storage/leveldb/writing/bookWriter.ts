@@ -107,10 +107,9 @@ export function bookWriter(
     if (entries.has(entry)) return 0;
     entries.add(entry);
     const put: Put = (key, value) => batch.put(key, value);
-    const { block, collections } = entry;
     entryWriter.put(entry, put);
-    if (isLive(book?.accounts)) putAccounts(block.height, collections, put);
-    return collections.reduce((sum, { encoded }) => sum + encoded.byteLength, 0);
+    if (isLive(book?.accounts)) putAccounts(entry, put);
+    return entry.collections.reduce((sum, { encoded }) => sum + encoded.byteLength, 0);
   };
   const discardStaged = (): void => {
     staged?.batch[Symbol.dispose]();
