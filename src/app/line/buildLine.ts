@@ -239,9 +239,8 @@ function judgeEnd({ fail, logger }: Pick<LineParts, 'fail' | 'logger'>) {
   /** Resolves with the reason when the line must start over. */
   const outdated = new Promise<string>((resolve) => (startOver = resolve));
   const onFatal = (error: unknown): void => {
-    if (error instanceof OffChainBlockError) {
-      startOver(`the block in hand at height ${error.height} is not what the chain has there`);
-    } else if (error instanceof ParentLinkError) {
+    if (error instanceof OffChainBlockError) startOver(error.message);
+    else if (error instanceof ParentLinkError) {
       logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
       startOver(`the block at height ${error.height} does not continue the one below it`);
     } else fail(error);
