@@ -79,7 +79,7 @@ export class JobProcessor implements Worker<BlockJob<FinalizedBlock>>, Collectio
     if (held === undefined || isSameBlock(held, block)) return;
     const record = this.#deps.mcq.replaceBlock(block, blockSource);
     if (record === undefined) {
-      this.#fail(new OffChainBlockError(block, held.id));
+      this.#fail(new OffChainBlockError(block.height));
       return;
     }
     this.#deps.logger.info({ height: record.height }, 'block of a height was replaced');

@@ -58,7 +58,7 @@ export async function watchForOffChainBlocks(
       const answers = await ask(height, signal);
       asked = { height, times, nextAtMs: clock.monotonic() + doublingMs(AGAIN, times) };
       if (mcq.get(height) === held && held.block === block && isRefuted(block, blockSource, answers))
-        onOffChain(new OffChainBlockError(answers[0].block, block.id));
+        onOffChain(new OffChainBlockError(height));
     }
   } catch (error) {
     if (!wasAborted(error, signal)) throw error;
@@ -69,11 +69,7 @@ export async function watchForOffChainBlocks(
  * True when all answers name one other block, and they include the source's or are at least two. For an unproven block,
  * other guarantees also make another block; a single proof of those is enough.
  */
-function isRefuted(
-  held: FinalizedBlock,
-  blockSource: BlockSource,
-  answers: readonly BlockAnswer[],
-): answers is readonly [BlockAnswer, ...BlockAnswer[]] {
+function isRefuted(held: FinalizedBlock, blockSource: BlockSource, answers: readonly BlockAnswer[]): boolean {
   const nameOf = ({ id, collectionIds }: FinalizedBlock): string =>
     held.proof === undefined ? `${id} ${collectionIds.join()}` : id;
   const isAnother = ({ block }: BlockAnswer): boolean => nameOf(block) !== nameOf(held);

@@ -1,34 +1,24 @@
 import { join } from 'node:path';
 import { readSporkTable, type SporkTable } from '../../access/index.js';
 import type { DaemonConfig } from '../../config/index.js';
-import { NAMED_BY, type NamedBlock, type RootParent } from '../../finality/index.js';
-import { parseIdentifier, type FinalizedBlock } from '../../flow/index.js';
+import { NAMED_BY, type NamedBlock } from '../../finality/index.js';
+import { parseIdentifier, type FinalizedBlock, type Identifier } from '../../flow/index.js';
 import { packageRoot } from '../../runtime/index.js';
 import { unlessDamaged } from '../../storage/index.js';
 import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
 
 /** The blocks whose ids the configuration knows, best first. */
 export function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {
-  const named = (kind: NamedBlock['kind'], height: number, text: string | undefined): NamedBlock[] => {
-    const id = text === undefined ? undefined : parseIdentifier(text);
-    return id === undefined ? [] : [{ kind, height, id }];
-  };
+  const named = (kind: NamedBlock['kind'], height: number, id: Identifier | undefined): NamedBlock[] =>
+    id === undefined ? [] : [{ kind, height, id }];
   const [height = '', id = ''] = checkpoint?.split(':') ?? [];
   return [
-    ...named('checkpoint', Number(height), id),
+    ...named('checkpoint', Number(height), parseIdentifier(id)),
     ...sporks.flatMap(({ rootHeight, rootId }) => named('spork_root', rootHeight, rootId)),
     ...sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) =>
       rootParentIsBelow ? named('spork_table', rootHeight - 1, rootParentId) : [],
     ),
   ];
-}
-
-/** The parents of root blocks in the table: a spork may have discarded the blocks that we hold there. */
-export function rootParentsOf(sporks: SporkTable): RootParent[] {
-  return sporks.flatMap(({ rootHeight, rootParentId, rootParentIsBelow = true }) => {
-    const parsed = parseIdentifier(rootParentId ?? '');
-    return parsed === undefined ? [] : [{ rootHeight, rootParentId: parsed, rootParentIsBelow }];
-  });
 }
 
 /** A stored block; `undefined` also for a damaged one, which is healed (`heal`). Expected errors: `StorageError`. */
@@ -50,7 +40,7 @@ export async function confirmRootAbove(
   { sporks, store }: { readonly sporks: SporkTable; readonly store: Pick<IndexStore, 'blockByHeight'> },
 ): Promise<void> {
   const rootHeight = to + 1;
-  const inTable = rootParentsOf(sporks).find((root) => root.rootHeight === rootHeight)?.rootParentId;
+  const inTable = sporks.find((root) => root.rootHeight === rootHeight)?.rootParentId;
   const known = run.meta()?.sporks.find((record) => record.rootHeight === rootHeight);
   if (inTable === undefined || known?.rootParentId !== undefined) return;
   const above = await store.blockByHeight(rootHeight);

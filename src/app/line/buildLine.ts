@@ -12,7 +12,7 @@ import { JobConsumer, WorkSignal } from '../../jobqueue/index.js';
 import type { Logger, Metrics } from '../../observability/index.js';
 import { AbortError, wasAborted, type Clock, type Random } from '../../runtime/index.js';
 import { ParentLinkError, type RangeStore, type WriteRoom } from '../../storage/index.js';
-import { rootParentsOf, soundBlock } from '../lifecycle/knownBlocks.js';
+import { soundBlock } from '../lifecycle/knownBlocks.js';
 
 /**
  * The most heights and bytes of one durable batch: large enough that its sync costs little per height, and at most half the
@@ -85,11 +85,10 @@ export function buildLine(
     readonly neighbours?: FinalizedBlocksOptions['neighbours'];
   },
 ) {
-  const { store, window, listener, network, nodes, slots, room, fail } = parts;
+  const { store, window, listener, network, nodes, slots, sporks, room, fail } = parts;
   const { clock, random, metrics, logger } = parts;
   const { reachedHeight, isHistory = false, isUrgent = false, rootParents = [], neighbours } = options;
   const common = { nodes, clock, random, metrics, logger };
-  const rootParentsInTable = rootParentsOf(parts.sporks);
   const { outdated, onFatal } = judgeEnd(parts);
 
   window.clear();
@@ -108,8 +107,7 @@ export function buildLine(
       window,
       room,
       sporkFor: (height) => network.sporkAt(height),
-      rootParentAt: (height) =>
-        rootParentsInTable.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
+      rootParentAt: (height) => sporks.find(({ rootHeight }) => rootHeight === height)?.rootParentId,
     },
   );
 
@@ -164,7 +162,7 @@ export function buildLine(
       firstHeight: store.meta()?.firstHeight,
       reachedHeight,
       neighbours,
-      sporkRoots: [...rootParentsInTable, ...rootParents],
+      sporkRoots: [...sporks, ...rootParents],
     },
     {
       ...common,
@@ -241,9 +239,8 @@ function judgeEnd({ fail, logger }: Pick<LineParts, 'fail' | 'logger'>) {
   /** Resolves with the reason when the line must start over. */
   const outdated = new Promise<string>((resolve) => (startOver = resolve));
   const onFatal = (error: unknown): void => {
-    if (error instanceof OffChainBlockError) {
-      startOver(`the block in hand at height ${error.height} is not what the chain has there`);
-    } else if (error instanceof ParentLinkError) {
+    if (error instanceof OffChainBlockError) startOver(error.message);
+    else if (error instanceof ParentLinkError) {
       logger.debug({ height: error.height, error: error.message }, 'blocks do not link');
       startOver(`the block at height ${error.height} does not continue the one below it`);
     } else fail(error);

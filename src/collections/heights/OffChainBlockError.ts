@@ -1,5 +1,3 @@
-import type { BlockHead } from '../../storage/index.js';
-
 /**
  * The current block of a height, or the one stored above the watermark, is not on the chain: it came from a node that
  * lied, or that belonged to another chain.
@@ -8,9 +6,8 @@ export class OffChainBlockError extends Error {
   override readonly name = 'OffChainBlockError';
   readonly height: number;
 
-  constructor({ height, id }: Pick<BlockHead, 'height' | 'id'>, heldId: string) {
-    const other = id === heldId ? 'that block with other guarantees' : `block ${id}`;
-    super(`block ${heldId} is held at height ${height}, where the chain has ${other}`);
+  constructor(height: number) {
+    super(`the block in hand at height ${height} is not what the chain has there`);
     this.height = height;
   }
 }

@@ -96,8 +96,7 @@ export class BlockCollectionIndexer {
   confirm(block: BlockHead): Promise<void> | undefined {
     const { height } = block;
     const head = this.#queue.doubtedAt(height);
-    if (head !== undefined && head.id !== block.id)
-      return Promise.reject(new OffChainBlockError(block, head.id));
+    if (head !== undefined && head.id !== block.id) return Promise.reject(new OffChainBlockError(height));
     const record = this.#deps.window.at(height);
     if (record?.status === 'linked') this.#deps.window.move(record, 'durable');
     return this.#queue.confirm(height);

@@ -1,15 +1,10 @@
-import type { BlockSource } from '../../access/index.js';
+import type { BlockSource, SporkTable } from '../../access/index.js';
 import { isSameBlock, type FinalizedBlock, type Identifier } from '../../flow/index.js';
 import type { ChainDependencies, LinkedHeight } from '../ports.js';
 import type { BlockHead } from '../../storage/index.js';
 
-/** A spork whose root block has a known parent. */
-export interface RootParent {
-  readonly rootHeight: number;
-  readonly rootParentId: Identifier;
-  /** False when the parent is known not to be the block that nodes have below the root. Default true. */
-  readonly rootParentIsBelow?: boolean;
-}
+/** Where a spork begins, and the parent of its root block. */
+export type RootParent = Pick<SporkTable[number], 'rootHeight' | 'rootParentId' | 'rootParentIsBelow'>;
 
 export type LinkedBlocks = ReturnType<typeof linkedBlocks>;
 
@@ -21,15 +16,14 @@ export function linkedBlocks(
   sporkRoots: readonly RootParent[],
   { latestBlock, window }: Pick<ChainDependencies, 'window' | 'latestBlock'>,
 ) {
-  const rootParents = new Map<number, Identifier>(
-    sporkRoots.map(({ rootHeight, rootParentId }) => [rootHeight, rootParentId]),
-  );
+  const rootParents = new Map<number, Identifier>();
   /** By height: the only block that is accepted there. */
-  const confirmed = new Map<number, Identifier>(
-    sporkRoots
-      .filter(({ rootParentIsBelow = true }) => rootParentIsBelow)
-      .map(({ rootHeight, rootParentId }) => [rootHeight - 1, rootParentId]),
-  );
+  const confirmed = new Map<number, Identifier>();
+  for (const { rootHeight, rootParentId, rootParentIsBelow = true } of sporkRoots) {
+    if (rootParentId === undefined) continue;
+    rootParents.set(rootHeight, rootParentId);
+    if (rootParentIsBelow) confirmed.set(rootHeight - 1, rootParentId);
+  }
   let next = window.latestIndexedHeight() + 1;
 
   const at = (height: number): LinkedHeight | undefined =>

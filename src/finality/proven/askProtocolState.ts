@@ -1,5 +1,5 @@
-import { answerOf, UpstreamError } from '../../access/index.js';
-import type { AccessNodes, UpstreamErrorKind } from '../../access/index.js';
+import { answerOf, troubleOf, UpstreamError } from '../../access/index.js';
+import type { AccessNodes } from '../../access/index.js';
 import { toIdentifier } from '../../flow/index.js';
 import { CertificateThreadError } from '../../proof/index.js';
 import type { CertificateThread, EpochState, StateParts, StoredHeader } from '../../proof/index.js';
@@ -7,13 +7,6 @@ import type { CertificateThread, EpochState, StateParts, StoredHeader } from '..
 const METHOD = 'GetProtocolStateSnapshotByHeight';
 /** A snapshot has megabytes, and the node gathers it first. */
 const TIMEOUT_MS = 30_000;
-/** Failures that say nothing about what the node has. */
-const PASSING: ReadonlySet<UpstreamErrorKind> = new Set([
-  'unavailable',
-  'deadline',
-  'rate_limited',
-  'not_yet',
-]);
 
 export type ProtocolStateAnswer =
   /** `wasAnchor`: it was kept, as that of an anchor or not. */
@@ -55,7 +48,10 @@ export async function askProtocolState(
     const options = { signal, timeoutMs: TIMEOUT_MS };
     const snapshot = await answerOf(nodes, node, node.getProtocolStateSnapshot(height, options));
     if (snapshot instanceof UpstreamError) {
-      if (PASSING.has(snapshot.kind)) isLacking = false;
+      const { kind } = snapshot;
+      const trouble = troubleOf(kind);
+      // These say nothing about what the node has.
+      if (trouble === 'unreachable' || trouble === 'rate_limited' || kind === 'not_yet') isLacking = false;
       said.push(snapshot.message);
       continue;
     }

@@ -341,7 +341,7 @@ describe('a node that fails some of the questions', () => {
 });
 
 const spork = (name: string, rootHeight: number, endHeightExclusive: number | null) => ({
-  ...{ name, rootHeight, endHeightExclusive, rootParentId: '0'.repeat(64), accessNodes: [`${name}:1`] },
+  ...{ name, rootHeight, endHeightExclusive, rootParentId: idOf('0'), accessNodes: [`${name}:1`] },
 });
 
 describe('a chain that began anew', () => {

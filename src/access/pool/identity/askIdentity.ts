@@ -1,4 +1,5 @@
 import { within, type Clock } from '../../../runtime/index.js';
+import { faultOf, troubleOf } from '../../selection/NodeTroubles.js';
 import { readStream } from '../../transport/streams/readStream.js';
 import { namedRoot } from '../../transport/upstreamErrors.js';
 import type { AccessNode, BlockDigest, BlockHeader } from '../../types.js';
@@ -6,19 +7,6 @@ import type { NodeVersionInfo, ReceivedBlock } from '../../types.js';
 import { outcomeOf, UpstreamError, type UpstreamErrorKind } from '../../UpstreamError.js';
 import { highestShared } from './highestShared.js';
 import type { BlockComparison, Expectation, NodeIdentity } from './nodeIdentity.js';
-
-/** Answers that mean "I do not have that": they say nothing about the node's identity. */
-const NOTHING_THERE: ReadonlySet<UpstreamErrorKind> = new Set([
-  'not_found',
-  'not_yet',
-  'below_root',
-  'invalid_argument',
-  'failed_precondition',
-  'unimplemented',
-]);
-
-/** No answer at all: asking again may bring one. */
-const SILENT: ReadonlySet<UpstreamErrorKind> = new Set(['unavailable', 'deadline']);
 
 /** Longest wait for one answer before the next question is sent. */
 const NEXT_ASKED_AFTER_MS = 500;
@@ -72,7 +60,7 @@ export async function askIdentity(
     : found;
   // The connection was lost meanwhile: another node may answer at the address now, so the answers do not count.
   if (kinds.has('unavailable') && mayAskAgain) return askIdentity(node, expectation, signal, inquiry, false);
-  const isVague = [...kinds].some((kind) => SILENT.has(kind));
+  const isVague = [...kinds].some((kind) => troubleOf(kind) === 'unreachable');
   return { chainId, semver, sporkId, ...roots, comparison, head: headHeight, isVague };
 }
 
@@ -144,7 +132,9 @@ async function askRoots(
   const named = isThere || root?.of === 'node' ? 0 : root?.of === 'spork' ? root.height : undefined;
   const sporkRootHeight = sporkRoot ?? named;
   const isOpen = !isThere && root === undefined && sporkRootHeight === undefined;
-  const openRoot = isOpen ? { why: zero, isFailing: !NOTHING_THERE.has(zero.kind) } : undefined;
+  // A node that lacks it has no fault. A busy one may have it.
+  const isFailing = !isThere && (faultOf(zero.kind) !== undefined || zero.kind === 'rate_limited');
+  const openRoot = isOpen ? { why: zero, isFailing } : undefined;
   return { sporkRootHeight, lowestHeight, openRoot };
 }
 
@@ -216,7 +206,7 @@ async function sharedHeight(
   return highestShared({ firstHeight, differing }, async (height) => {
     const stored = await storedBlock?.(height);
     const received = stored && (await blockAt(height));
-    if (received instanceof UpstreamError && SILENT.has(received.kind)) throw received;
+    if (received instanceof UpstreamError && troubleOf(received.kind) === 'unreachable') throw received;
     return stored !== undefined && isFinalized(received) ? stored.id === received.block.id : undefined;
   });
 }

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { parseIdentifier, type Identifier } from '../../../flow/index.js';
 import { messageOf, OperatorError, parseJson } from '../../../runtime/index.js';
 import { parseEndpoint } from '../../transport/endpoint.js';
 
@@ -9,10 +10,10 @@ export interface Spork {
   readonly rootHeight: number;
   /** The root height of the next spork; `null` while this one is live. */
   readonly endHeightExclusive: number | null;
-  /** Id of the root block's parent, as 64 hex digits; absent where it is not known. */
-  readonly rootParentId?: string;
-  /** Id of the root block, as 64 hex digits; absent where it is not known. */
-  readonly rootId?: string;
+  /** The root block's parent; absent where it is not known. */
+  readonly rootParentId?: Identifier;
+  /** The root block; absent where it is not known. */
+  readonly rootId?: Identifier;
   /**
    * Whether that parent is the block that nodes of the previous spork have below the root: then no other block is
    * accepted there. Default true. False only if heights or parents are known not to continue.
@@ -27,8 +28,6 @@ export interface Spork {
  * without a public node are not listed.
  */
 export type SporkTable = readonly Spork[];
-
-const IDENTIFIER = /^[0-9a-f]{64}$/;
 
 /**
  * Reads a spork table: JSON of the form `{"mainnet": [Spork, …], "testnet": [Spork, …]}`. A network that is not in it
@@ -77,9 +76,8 @@ function parseSpork(entry: unknown, place: string, refuse: (what: string) => nev
   const parseId = (field: 'rootId' | 'rootParentId') => {
     const value = entry[field];
     if (value === undefined) return {};
-    if (typeof value !== 'string' || !IDENTIFIER.test(value))
-      return refuse(`${place}.${field} is not 64 hex digits`);
-    return { [field]: value };
+    const id = typeof value === 'string' ? parseIdentifier(value) : undefined;
+    return id === undefined ? refuse(`${place}.${field} is not 64 hex digits`) : { [field]: id };
   };
   const { accessNodes, endHeightExclusive, name, rootHeight, rootParentIsBelow = true } = entry;
   if (typeof name !== 'string' || name === '') return refuse(`${place}.name is missing`);

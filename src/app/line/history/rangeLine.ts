@@ -8,7 +8,7 @@ import { every, isAbort, type Clock } from '../../../runtime/index.js';
 import { rangesInWords, type HeightRange, type IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './paceHistory.js';
 import { buildLine, type ChainHead, type IndexingLine, type SharedParts } from '../buildLine.js';
-import { confirmRootAbove, rootParentsOf } from '../../lifecycle/knownBlocks.js';
+import { confirmRootAbove } from '../../lifecycle/knownBlocks.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
@@ -51,7 +51,7 @@ export async function startRangeLine(
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
   // A spork root may name another parent, which is in the table if the spork is.
-  const isInTable = rootParentsOf(parts.sporks).some((spork) => spork.rootHeight === rootHeight);
+  const isInTable = parts.sporks.some((spork) => spork.rootHeight === rootHeight && spork.rootParentId);
   // The block above names the last block of the range: no other is accepted.
   const rootParents: readonly RootParent[] =
     above === undefined || isInTable ? [] : [{ rootHeight, rootParentId: above.block.parentId }];
