@@ -15,7 +15,6 @@ export { monitorHealth, wholeSeconds } from './health/monitorHealth.js';
 export { allReadinessCodes, consistent, endpointStates, readinessCodes } from './health/readiness.js';
 export type { Finding, Readiness, ReadinessCode, ReadinessReason } from './health/readiness.js';
 export { measureProgress } from './progress/measureProgress.js';
-export type { ProgressState } from './progress/measureProgress.js';
 export { rememberHour } from './progress/rememberHour.js';
 export { renderProgressLine } from './progress/progressLine.js';
 export { reportProgress } from './progress/reportProgress.js';

@@ -61,7 +61,7 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
   const status = (): StatusDocument => {
     const line = diagnosis.line();
     const { awaitsProof: _awaitsProof, proven: _proven, healing = [], ...shown } = range();
-    const { ratePerSecond, etaSeconds } = meter.state();
+    const { rate, eta } = meter();
     const { ready, reasons } = monitor.readiness();
     const recent = lastHour.now();
     const delivered = Object.values(recent?.races ?? {}).reduce((sum, { first }) => sum + first, 0);
@@ -78,9 +78,9 @@ export function reportStatus(config: DaemonConfig, parts: DaemonParts) {
       lag: lag() ?? null,
       headAgeSeconds: seconds(listener.finalized.advanceAgeMs()),
       headConfirmedSeconds: seconds(listener.finalized.answerAgeMs()),
-      rate: ratePerSecond,
+      rate,
       collectionsPerSecond: recent === undefined ? null : delivered / recent.seconds,
-      eta: etaSeconds ?? null,
+      eta,
       window: {
         heights: config.window,
         upperBound: line === undefined || shown.head === null ? null : window.upperBound(),

@@ -37,11 +37,11 @@ export function exportProgress(
   return {
     at: (reached: number, to: number, transactions: number): void => {
       [height, end] = [reached, to];
-      const { ratePerSecond, etaSeconds } = meter.state();
+      const { rate, eta } = meter();
       show(() => {
         const of = to < ENDLESS ? ` of ${formatCount(to)}` : '';
-        const left = of === '' || etaSeconds === undefined ? '' : `, ${formatDuration(etaSeconds)} left`;
-        const counted = `${formatCount(transactions)} transactions, ${formatRate(ratePerSecond)}`;
+        const left = of === '' || eta === null ? '' : `, ${formatDuration(eta)} left`;
+        const counted = `${formatCount(transactions)} transactions, ${formatRate(rate)}`;
         return `exported height ${formatCount(reached)}${of}, ${counted}${left}`;
       });
     },

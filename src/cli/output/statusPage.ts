@@ -1,6 +1,5 @@
 import type { EndpointStatus, StatusDocument } from '../../api/index.js';
 import { formatCount, formatDuration, formatRate, renderProgressLine } from '../../observability/index.js';
-import type { ProgressState } from '../../observability/index.js';
 import { counted, LABEL_WIDTH, labelled, reasonWords, wrapped, type Row } from './words.js';
 import { backfillLine, rangeLine, rangesLine } from './backfillPage.js';
 
@@ -17,7 +16,7 @@ export function statusScreen(
   status: StatusDocument,
   { columns, rows, head }: { readonly columns: number; readonly rows: number; readonly head: string },
 ): string[] {
-  const lines = [...wrapped(head, columns), '', renderProgressLine(progressOf(status), columns), ''];
+  const lines = [...wrapped(head, columns), '', renderProgressLine(status, columns), ''];
   for (const [label, text] of rowsOf(status)) {
     if (columns < MIN_COLUMNS_FOR_LABELS) {
       lines.push(...wrapped(`${label === '' ? '' : `${label}: `}${text}`, columns));
@@ -40,24 +39,6 @@ export function statusLine(status: StatusDocument): string {
     ready ? 'ready' : `not ready: ${reasons.map(({ code }) => code).join(', ')}`,
   ];
   return parts.join('; ');
-}
-
-const FOLLOWING_LAG = 10;
-
-function progressOf(status: StatusDocument): ProgressState {
-  const { firstIndexed, latestIndexed, head, lag: behind, rate, eta } = status;
-  const first = firstIndexed ?? 0;
-  const latest = latestIndexed ?? first - 1;
-  const share = head === null || head < first ? 0 : (latest - first + 1) / (head - first + 1);
-  return {
-    mode: behind === null ? 'waiting' : behind <= FOLLOWING_LAG ? 'following' : 'catching_up',
-    latestIndexed: firstIndexed === null ? undefined : latest,
-    head: head ?? undefined,
-    lag: behind ?? undefined,
-    ratePerSecond: rate,
-    etaSeconds: eta ?? undefined,
-    fraction: Math.min(1, Math.max(0, share)),
-  };
 }
 
 /** The rows of one label, which stands before the first text; none without texts. */

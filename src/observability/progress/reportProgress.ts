@@ -1,10 +1,12 @@
 import { every, type Clock } from '../../runtime/index.js';
 import type { Logger } from '../logs/Logger.js';
 import type { LiveTerminal } from './liveTerminal.js';
-import type { ProgressMeter, ProgressState } from './measureProgress.js';
+import type { Progress } from './measureProgress.js';
 import { formatDuration } from './format.js';
-import { renderProgressLine } from './progressLine.js';
+import { FOLLOWING_LAG, renderProgressLine } from './progressLine.js';
 
+/** Heights behind the head at which a follower counts as catching up again. */
+const CATCH_UP_LAG = 100;
 /** Between log lines while catching up. */
 const INTERVAL_MS = 10_000;
 /** Between log lines while following the head. */
@@ -18,42 +20,44 @@ const TURN_MS = 500;
  */
 export function reportProgress(parts: {
   readonly clock: Clock;
-  readonly meter: ProgressMeter;
+  readonly meter: () => Progress;
+  readonly store: { meta(): { readonly firstHeight: number } | undefined };
   readonly logger: Logger;
   /** Where the live line is; absent: log lines. */
   readonly terminal: Pick<LiveTerminal, 'columns' | 'setLine'> | undefined;
 }): () => void {
-  const { clock, logger, meter, terminal } = parts;
-  let mode: ProgressState['mode'] = 'waiting';
+  const { clock, logger, meter, store, terminal } = parts;
+  let isFollowing = false;
   let loggedAtMs = clock.monotonic();
 
-  const log = (state: ProgressState, message: string): void => {
+  const log = (progress: Progress, message: string): void => {
     loggedAtMs = clock.monotonic();
-    const { etaSeconds, head, heldUpBy, lag, latestIndexed = -1, ratePerSecond } = state;
+    const { eta, head, heldUpBy, lag, latestIndexed, rate } = progress;
     const fields = {
       // An empty store that starts at height 0 has the watermark -1.
-      latestIndexed: latestIndexed < 0 ? undefined : latestIndexed,
+      latestIndexed: (latestIndexed ?? -1) < 0 ? undefined : latestIndexed,
       ...(heldUpBy === undefined ? {} : { heldUpBy }),
-      head,
-      lag,
-      rate: Math.round(ratePerSecond * 100) / 100,
-      eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
-      etaSeconds: etaSeconds && Math.round(etaSeconds),
+      head: head ?? undefined,
+      lag: lag ?? undefined,
+      rate: Math.round(rate * 100) / 100,
+      eta: eta === null ? 'unknown' : formatDuration(eta),
+      etaSeconds: eta === null ? undefined : Math.round(eta),
     };
     logger.info(fields, message);
   };
   const report = (): void => {
-    const state = meter.state();
-    const isHeldUp = state.heldUpBy !== undefined;
-    const intervalMs = state.mode === 'following' && !isHeldUp ? FOLLOWING_INTERVAL_MS : INTERVAL_MS;
+    const progress = meter();
+    const { heldUpBy, lag } = progress;
+    const before = isFollowing;
+    // Between the two thresholds it stays as it is, so that it does not flutter. While held up, the lag means nothing.
+    if (lag !== null && heldUpBy === undefined) isFollowing = lag <= (before ? CATCH_UP_LAG : FOLLOWING_LAG);
+    const message = inWords(progress, isFollowing);
+    const intervalMs = message === FOLLOWING ? FOLLOWING_INTERVAL_MS : INTERVAL_MS;
     const isDue = terminal === undefined && clock.monotonic() - loggedAtMs >= intervalMs;
-    const before = mode;
-    // A mode change while held up means nothing.
-    if (!isHeldUp) ({ mode } = state);
-    if (mode === 'following' && before !== mode) log(state, 'reached the head');
-    else if (mode === 'catching_up' && before === 'following') log(state, 'fell behind the head');
-    else if (isDue) log(state, inWords(state));
-    terminal?.setLine(renderProgressLine(state, terminal.columns()));
+    if (isFollowing !== before) log(progress, isFollowing ? 'reached the head' : 'fell behind the head');
+    else if (isDue) log(progress, message);
+    const firstIndexed = store.meta()?.firstHeight ?? null;
+    terminal?.setLine(renderProgressLine({ ...progress, firstIndexed }, terminal.columns()));
   };
   report();
   const timer = every(clock, TURN_MS, report);
@@ -63,8 +67,10 @@ export function reportProgress(parts: {
   };
 }
 
-function inWords({ head, heldUpBy, mode }: ProgressState): string {
-  if (mode === 'waiting') return head === undefined ? 'waiting for the head' : 'waiting for the start';
+const FOLLOWING = 'following the head';
+
+function inWords({ head, heldUpBy, lag }: Progress, isFollowing: boolean): string {
+  if (lag === null) return head === null ? 'waiting for the head' : 'waiting for the start';
   if (heldUpBy !== undefined) return 'held up';
-  return mode === 'following' ? 'following the head' : 'catching up';
+  return isFollowing ? FOLLOWING : 'catching up';
 }

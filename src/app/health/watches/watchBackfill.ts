@@ -1,7 +1,6 @@
 import type { BackfillRangeStatus, BackfillStatus, PlannedHeight } from '../../../api/index.js';
 import type { DaemonConfig } from '../../../config/index.js';
 import { edgeLog, formatDuration, measureProgress, withoutIds } from '../../../observability/index.js';
-import type { ProgressState } from '../../../observability/index.js';
 import { common, type BackfillState, type RangePhase, type RangeState } from '../../../ranges/index.js';
 import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
@@ -65,7 +64,7 @@ export function watchBackfill(
   const rangeStatus = (range: RangeState): BackfillRangeStatus => {
     const known = backfill.running().find(({ job }) => job.range.from === range.from);
     if (known === undefined) return rangeAtRest(range);
-    const { ratePerSecond: rate, etaSeconds: eta = null } = known.line.meter.state();
+    const { rate, eta } = known.line.meter();
     return { ...rangeAtRest(range), rate, eta, waitingFor: heldUp(known)?.waitingFor ?? null };
   };
 
@@ -96,7 +95,7 @@ export function watchBackfill(
     const fields = { from, to, why: withoutIds(reported.waitingFor.message), ranges: all.length };
     edge.lost(fields, 'history is held up', reported.code);
   };
-  const logProgress = ({ ratePerSecond, etaSeconds }: ProgressState): void => {
+  const logProgress = ({ rate, eta }: ReturnType<typeof total>): void => {
     const nowMs = clock.monotonic();
     if (nowMs - loggedAtMs < LOG_EVERY_MS) return;
     loggedAtMs = nowMs;
@@ -105,8 +104,8 @@ export function watchBackfill(
     const fields = {
       missingHeights: backfill.state().missingHeights,
       ranges,
-      rate: Math.round(ratePerSecond * 100) / 100,
-      eta: etaSeconds === undefined ? 'unknown' : formatDuration(etaSeconds),
+      rate: Math.round(rate * 100) / 100,
+      eta: eta === null ? 'unknown' : formatDuration(eta),
       heldBack: pace.heldBack()?.message,
     };
     logger.info(fields, 'filling in history');
@@ -115,15 +114,15 @@ export function watchBackfill(
     /** Watches the ranges. Expected errors: the signal's abort reason. */
     run: async (signal: AbortSignal): Promise<void> => {
       for (;;) {
-        for (const { line } of backfill.running()) line.meter.state();
-        const progress = total.state();
+        for (const { line } of backfill.running()) line.meter();
+        const progress = total();
         logTrouble();
         logProgress(progress);
         await sleep(clock, LOOK_EVERY_MS, signal);
       }
     },
     status: (): BackfillStatus => {
-      const { ratePerSecond: rate, etaSeconds: eta = null } = total.state();
+      const { rate, eta } = total();
       const document = documentOf(backfill.state(), rangeStatus);
       // Nothing is left: that has no rate.
       return { ...document, rate, eta: document.eta ?? eta, heldBack: pace.heldBack() ?? null };
