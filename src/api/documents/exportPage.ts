@@ -57,10 +57,7 @@ export type StoredLine = T.Described<typeof storedLine>;
  */
 export async function exportPage(reader: IndexReader, range: HeightRange): Promise<string> {
   const memory = new VerificationMemory();
-  return pageOf(reader, range, ({ block, collections }) => {
-    const bodies = collections.map(({ encoded }) => encoded);
-    return exportedLines(verifiedBlock(block, bodies, memory)).join('');
-  });
+  return pageOf(reader, range, (stored) => exportedLines(verifiedBlock(stored, memory)).join(''));
 }
 
 /**
@@ -68,12 +65,12 @@ export async function exportPage(reader: IndexReader, range: HeightRange): Promi
  * Expected errors: `StorageError`.
  */
 export function storedPage(reader: IndexReader, range: HeightRange): Promise<string> {
-  return pageOf(reader, range, ({ block, collections }) => {
+  return pageOf(reader, range, ({ block, bodies }) => {
     const line: StoredLine = {
       kind: 'stored',
       height: block.height,
       block: base64(block.encoded),
-      collections: collections.map(({ encoded }) => base64(encoded)),
+      collections: bodies.map(base64),
     };
     return lineOf(line);
   });

@@ -1,6 +1,6 @@
 import { IDENTIFIER_BYTES, identifyTransactions, toIdentifier } from '../../flow/index.js';
 import { BlockHasher, committeesIn, preimagesOf, readParts, type BlockPreimages } from '../../proof/index.js';
-import type { CommitteeEvidence, StoredCollection } from '../../storage/index.js';
+import type { CommitteeEvidence, StoredItem } from '../../storage/index.js';
 import { hex } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
@@ -101,12 +101,12 @@ async function subjectOf(
 ): Promise<{ readonly from: number } & Pick<ProofDocument, 'collection' | 'transaction'>> {
   if (kind === 'block') return { from: (await view.blockNamed(key)).block.height };
   const id = parseId(key);
-  if (kind === 'collection') return collectionProof(await view.collection(id));
-  const { collectionId } = await view.transaction(id);
-  return { ...collectionProof(await view.collection(collectionId)), transaction: id };
+  if (kind === 'collection') return collectionProof(await view.item('collection', id));
+  const { collectionId } = await view.item('transaction', id);
+  return { ...collectionProof(await view.item('collection', collectionId)), transaction: id };
 }
 
-function collectionProof({ place, encoded }: StoredCollection) {
+function collectionProof({ place, encoded }: StoredItem) {
   return { from: place.height, collection: identifyTransactions(encoded).map(({ id }) => id) };
 }
 

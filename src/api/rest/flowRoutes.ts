@@ -110,8 +110,8 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const view = now(query);
         const isExpanded = parse.parseExpand(query, [TRANSACTIONS]).has(TRANSACTIONS);
-        const { block, collections, isForever } = await collectionsOf(params['block'] ?? '', view);
-        return kept(restBlockCollections(block, collections, isExpanded), query, isForever);
+        const { whole, isForever } = await blockNamed(params['block'] ?? '', view);
+        return kept(restBlockCollections(whole, isExpanded), query, isForever);
       },
     },
     {
@@ -124,7 +124,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
-        const { encoded } = await now(query).collection(id);
+        const { encoded } = await now(query).item('collection', id);
         return kept(restCollection(id, identifyTransactions(encoded), expanded.has(TRANSACTIONS)), query);
       },
     },
@@ -146,8 +146,8 @@ export function flowRoutes(
         const view = now(query);
         const requested = parse.parseBlockOf(query);
         parse.parseExpand(query, [], [RESULT]);
-        const { collections, isForever } = await collectionsOf(requested, view);
-        const transactions = collections.flatMap(({ encoded }) => identifyTransactions(encoded));
+        const { whole, isForever } = await blockNamed(requested, view);
+        const transactions = whole.bodies.flatMap(identifyTransactions);
         return kept(transactions.map(restTransaction), query, isForever);
       },
     },
@@ -161,7 +161,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
-        return kept(restTransaction(await now(query).transaction(id)), query);
+        return kept(restTransaction(await now(query).item('transaction', id)), query);
       },
     },
     {
@@ -204,11 +204,10 @@ export function flowRoutes(
 }
 
 /** `isForever`: the name always means the same block. */
-async function collectionsOf(named: string, view: IndexView) {
-  const { block } = await view.blockNamed(named);
-  const collections = await view.collectionsOf(block);
-  const isSettled = parse.parseHeight(named) === undefined || view.isSealed(block.height);
-  return { block, collections, isForever: isSettled && parse.headTerm(named) === undefined };
+async function blockNamed(named: string, view: IndexView) {
+  const whole = await view.wholeBlock(named);
+  const isSettled = parse.parseHeight(named) === undefined || view.isSealed(whole.block.height);
+  return { whole, isForever: isSettled && parse.headTerm(named) === undefined };
 }
 
 /** `mayBeForever`: false if the same request will mean other blocks. */

@@ -69,17 +69,18 @@ export function accessCalls(
     GetBlockHeaderByID: header((request) => idOf('block', request.bytes(1))),
     GetBlockHeaderByHeight: header((request) => heightOf(request.number(1))),
     GetCollectionByID: viewed(collectionResponse),
-    GetFullCollectionByID: viewed(async (request, { view, metadata }) =>
-      transactionsResponse([await view.collection(idOf('collection', request.bytes(1)))], metadata),
-    ),
+    GetFullCollectionByID: viewed(async (request, { view, metadata }) => {
+      const { encoded } = await view.item('collection', idOf('collection', request.bytes(1)));
+      return transactionsResponse([encoded], metadata);
+    }),
     GetTransaction: viewed(async (request, { view, metadata }) => {
-      const { encoded } = await view.transaction(idOf('transaction', request.bytes(1)));
+      const { encoded } = await view.item('transaction', idOf('transaction', request.bytes(1)));
       return new WireWriter().element(1, encoded).element(2, metadata).finish();
     }),
     // Of the guaranteed collections only: system transactions are not indexed.
     GetTransactionsByBlockID: viewed(async (request, { view, metadata }) => {
-      const { block } = await view.block(idOf('block', request.bytes(1)));
-      return transactionsResponse(await view.collectionsOf(block), metadata);
+      const { bodies } = await view.wholeBlock(idOf('block', request.bytes(1)));
+      return transactionsResponse(bodies, metadata);
     }),
   };
   const index = {
@@ -143,7 +144,7 @@ async function evidenceResponse(highest: number, view: IndexView, store: Readabl
 /** The transaction ids are recomputed: the index keeps them as keys only. */
 async function collectionResponse(request: RequestFields, { view, metadata }: Moment): Promise<Buffer> {
   const id = idOf('collection', request.bytes(1));
-  const { encoded } = await view.collection(id);
+  const { encoded } = await view.item('collection', id);
   const collection = new WireWriter()
     .bytes(1, identifierBytes(id))
     .elements(
@@ -155,12 +156,8 @@ async function collectionResponse(request: RequestFields, { view, metadata }: Mo
 }
 
 /** Stored collections are `repeated Transaction transactions = 1` already. */
-function transactionsResponse(
-  collections: readonly { readonly encoded: Uint8Array }[],
-  metadata: Buffer,
-): Buffer {
-  const transactions = collections.map(({ encoded }) => encoded);
-  return Buffer.concat([...transactions, new WireWriter().element(2, metadata).finish()]);
+function transactionsResponse(bodies: readonly Uint8Array[], metadata: Buffer): Buffer {
+  return Buffer.concat([...bodies, new WireWriter().element(2, metadata).finish()]);
 }
 
 /** The account route of REST as a call. Expected errors: ApiError; StorageError. */
