@@ -1,5 +1,5 @@
 import { identifyTransactions } from '../../flow/index.js';
-import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
+import type { IndexReader, StoredBlock } from '../../storage/index.js';
 import type { HttpResponse } from '../http/types.js';
 import { blockBody, blockCollectionsSchema, blockSchema, collectionSchema, payloadSchema } from '../json.js';
 import { restBlock, restBlockCollections, restCollection, restTransaction } from '../json.js';
@@ -30,10 +30,7 @@ export function flowRoutes(
     /** Version of the program. */
     readonly version: string;
   },
-  dependencies: {
-    readonly reader: IndexReader & Pick<IndexStore, 'meta'>;
-    readonly status: Pick<StatusSource, 'range'>;
-  },
+  dependencies: { readonly reader: IndexReader; readonly status: Pick<StatusSource, 'range'> },
 ): readonly Route[] {
   const { reader, status } = dependencies;
   /** The index at this moment, as far as the query asks for it. */

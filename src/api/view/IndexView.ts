@@ -1,12 +1,9 @@
 import type { Identifier } from '../../flow/index.js';
-import type { IndexReader, IndexStore, ItemKind, StoreMeta, StoredBlock } from '../../storage/index.js';
+import type { IndexReader, ItemKind, StoreMeta, StoredBlock } from '../../storage/index.js';
 import type { StoredItem, WholeBlock } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import { headTerm, parseBlockKey, type HeightTerm } from './queryParameters.js';
 import { firstLinked, isProven, rangeWith, type IndexedRange } from './indexedRange.js';
-
-/** What the API reads of a store. */
-export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;
 
 /**
  * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever is

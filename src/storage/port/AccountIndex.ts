@@ -22,16 +22,13 @@ export interface AccountQuery {
 }
 
 /** One place of a transaction in which an account plays a role. */
-export interface AccountEntry {
+export interface AccountTransaction {
   readonly id: Identifier;
+  readonly place: Place;
   readonly blockId: Identifier;
   readonly collectionId: Identifier;
   /** The sum of the account's `accountRoles`. */
   readonly roles: number;
-}
-
-export interface AccountTransaction extends AccountEntry {
-  readonly place: Place;
 }
 
 /** Newest first. */

@@ -16,14 +16,14 @@ export interface FoundDamage {
  * The read side of the port. Answers cover the covered heights only; `undefined` means "outside them". Expected errors:
  * `StorageError` (`corrupt` when a checksum does not match; never wrong data).
  */
-export interface IndexReader extends StoredReads {
+export interface IndexReader
+  extends StoredReads, Pick<RangeStore, 'latestBlock' | 'latestIndexedHeight' | 'meta'> {
   readonly accounts: AccountReader;
   /**
    * The readable heights: ascending ranges that do not touch. The last one is the live range, which ends at the
    * watermark; it is left out while it is empty.
    */
   coverage(): readonly HeightRange[];
-  latestIndexedHeight(): number;
   /** How often readable blocks were removed, as far as is known here: what was read before may no longer be indexed. */
   rewinds(): number;
 }

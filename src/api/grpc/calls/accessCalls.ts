@@ -2,11 +2,11 @@ import { accountRoles, ADDRESS_BYTES, identifierBytes, identifyTransactions } fr
 import { toAddress, WireWriter } from '../../../flow/index.js';
 import type { Address, FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
-import type { AccountTransaction } from '../../../storage/index.js';
+import type { AccountTransaction, IndexReader } from '../../../storage/index.js';
 import * as accounts from '../../documents/accountTransactions.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import { provenOnly, type IndexedRange } from '../../view/indexedRange.js';
-import { IndexView, nodeVersion, type ReadableIndex } from '../../view/IndexView.js';
+import { IndexView, nodeVersion } from '../../view/IndexView.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import { finalityOf, headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
 import type { UnaryCall } from './calls.js';
@@ -42,7 +42,7 @@ type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
  */
 export function accessCalls(
   { chainId, version }: { readonly chainId: string; readonly version: string },
-  { store, status }: { readonly store: ReadableIndex; readonly status: Pick<StatusSource, 'range'> },
+  { store, status }: { readonly store: IndexReader; readonly status: Pick<StatusSource, 'range'> },
 ): Readonly<Record<'access' | 'index', Readonly<Record<string, UnaryCall>>>> {
   const viewed =
     (call: ViewedCall): UnaryCall =>
@@ -96,7 +96,7 @@ export function accessCalls(
 }
 
 /** `flow.entities.Metadata`: the newest block served here, as finalized and as indexed. There is no node id. */
-function metadataOf(store: Pick<ReadableIndex, 'latestBlock'>): Buffer {
+function metadataOf(store: Pick<IndexReader, 'latestBlock'>): Buffer {
   const latest = store.latestBlock();
   if (latest === undefined) return NOTHING;
   const { id, height } = latest;
@@ -131,7 +131,7 @@ async function blockResponse(
 }
 
 /** Expected errors: ApiError (unknown_id) without evidence of a readable block; StorageError. */
-async function evidenceResponse(highest: number, view: IndexView, store: ReadableIndex): Promise<Buffer> {
+async function evidenceResponse(highest: number, view: IndexView, store: IndexReader): Promise<Buffer> {
   for (const evidence of (await store.evidence()).toReversed()) {
     const { height, id, protocolState, epochState, events } = evidence;
     if (height > highest || !view.covers(height) || (await view.block(height)).block.id !== id) continue;
@@ -163,7 +163,7 @@ function transactionsResponse(bodies: readonly Uint8Array[], metadata: Buffer): 
 /** The account route of REST as a call. Expected errors: ApiError; StorageError. */
 async function accountResponse(
   request: RequestFields,
-  store: Pick<ReadableIndex, 'accounts'>,
+  store: Pick<IndexReader, 'accounts'>,
   range: IndexedRange,
 ): Promise<Buffer> {
   const limit = request.number(3);
