@@ -1,6 +1,7 @@
 import { NO_TIME, asBuffer, decodeBlock, decodeTransaction, identifyTransactions } from '../flow/index.js';
 import { paddedIdentifier, toAddress, type Block, type CollectionGuarantee } from '../flow/index.js';
 import type { IdentifiedTransaction, Identifier, Timestamp, TransactionSignature } from '../flow/index.js';
+import type { WholeBlock } from '../storage/index.js';
 import * as T from './Schema.js';
 
 export function hex(bytes: Uint8Array): string {
@@ -141,19 +142,18 @@ export function restCollection(
 }
 
 export function restBlockCollections(
-  block: { readonly id: Identifier; readonly height: number },
-  collections: readonly { readonly id: Identifier; readonly encoded: Uint8Array }[],
+  { block: { id, height, collectionIds }, bodies }: WholeBlock,
   isExpanded: boolean,
 ): T.Described<typeof blockCollectionsSchema> {
   return {
-    block_id: block.id,
-    height: String(block.height),
-    collections: collections.map(({ id, encoded }) => {
-      const transactions = identifyTransactions(encoded);
+    block_id: id,
+    height: String(height),
+    collections: collectionIds.map((collectionId, index) => {
+      const transactions = identifyTransactions(bodies[index] ?? new Uint8Array());
       const transactionIds = transactions.map((one) => one.id);
-      return { ...restCollection(id, transactions, isExpanded), transaction_ids: transactionIds };
+      return { ...restCollection(collectionId, transactions, isExpanded), transaction_ids: transactionIds };
     }),
-    _links: { _self: `/v1/blocks/${block.id}/collections` },
+    _links: { _self: `/v1/blocks/${id}/collections` },
   };
 }
 

@@ -12,16 +12,15 @@ export type { BackfillPlan, OpenRange } from './port/RangeBook.js';
 export type { BlockEntry, RangeStore } from './port/RangeStore.js';
 export type {
   BlockHead,
-  CollectionPlace,
   CommitteeEvidence,
   HeightRange,
+  ItemKind,
+  Place,
   SporkRecord,
   StoredBlock,
-  StoredCollection,
-  StoredTransaction,
-  WholeBlock,
+  StoredItem,
   StoreMeta,
-  TransactionPlace,
+  WholeBlock,
 } from './port/stored.js';
 export type { FoundDamage, IndexReader, IndexStore, ShownIndex, WriteRoom } from './port/IndexStore.js';
 export { LevelIndexStore } from './leveldb/LevelIndexStore.js';

@@ -414,8 +414,8 @@ export class Oracle implements CallObserver {
       else if (stored.block.id !== id) this.fail(`block ${height} is not the one of the chain`);
       else if (stored.block.parentId !== parentId) this.fail(`block ${height} has another parent`);
       else this.#checkProof(stored.block, reader.unproven());
-      const ids = (await reader.collectionsByHeight(height))?.map((collection) => collection.id) ?? [];
-      if (ids.join() !== collections.map((collection) => collection.id).join())
+      const { bodies = [] } = (await reader.wholeBlock(height)) ?? {};
+      if (!Buffer.concat(bodies).equals(Buffer.concat(collections.map(({ encoded }) => encoded))))
         this.fail(`height ${height} has other collections than the chain`);
     }
     for (const height of this.#unproven) {
@@ -616,7 +616,7 @@ export class Oracle implements CallObserver {
     const { blockAt, firstHeight, placesOf, stopHeight } = this.#stretch;
     for (const [id, places] of placesOf) {
       const expected = places.filter((height) => height <= stopHeight);
-      const found = await reader.collection(id);
+      const found = await reader.item('collection', id);
       if (found?.place.height !== expected[0]) this.fail(`collection ${id.slice(0, 8)} is found elsewhere`);
     }
     const seen = new Set<string>();
@@ -626,7 +626,7 @@ export class Oracle implements CallObserver {
           const id = transactionIds.toString('hex', at, at + 32) as Identifier;
           if (seen.has(id)) continue;
           seen.add(id);
-          const found = await reader.transaction(id);
+          const found = await reader.item('transaction', id);
           if (found?.place.height !== height) this.fail(`transaction ${id.slice(0, 8)} is found elsewhere`);
         }
       }

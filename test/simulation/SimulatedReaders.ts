@@ -149,12 +149,12 @@ export class SimulatedReaders {
       const [newest, other, above] = await Promise.all(
         [latest, some, latest + 1].map((height) => replica.blockByHeight(height)),
       );
-      const collections = await replica.collectionsByHeight(some);
+      const whole = await replica.wholeBlock(some);
       if (this.#isOver) return;
       if (above !== undefined) fail(`readers see height ${latest + 1}, which they are not shown`);
       if (latest < meta.firstHeight) return;
       if (newest?.block.id !== latestBlock?.id) fail(`readers see another block at height ${latest}`);
-      if (other === undefined || collections?.length !== other.block.collectionIds.length)
+      if (other === undefined || whole?.bodies.length !== other.block.collectionIds.length)
         fail(`readers do not see all of height ${some}`);
     };
     read().catch((error: unknown) => {

@@ -3,7 +3,7 @@ import { accountRoles, decodeTransaction, encodeTransaction, sha3 } from '../../
 import { toAddress, toIdentifier, transactionId } from '../../src/flow/index.js';
 import type { AccountRole, Address } from '../../src/flow/index.js';
 import type { Random } from '../../src/runtime/index.js';
-import type { AccountTransaction, BlockEntry, TransactionPlace } from '../../src/storage/index.js';
+import type { AccountTransaction, BlockEntry, Place } from '../../src/storage/index.js';
 import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import { chainWith, makeCollection, transactionsOf } from './storeBlocks.js';
 
@@ -109,7 +109,7 @@ function rolesIn(encoded: Uint8Array): Map<string, number> {
 /** All that an index lists of an account, page by page, to where it ends. */
 export async function listedIn(index: AccountIndex, address: Address, roles: number, limit: number) {
   const found: AccountTransaction[] = [];
-  for (let before: TransactionPlace | undefined; ;) {
+  for (let before: Place | undefined; ;) {
     const { next, transactions } = await index.page({ address, roles, limit, before });
     expect(transactions.length).toBeLessThanOrEqual(limit);
     found.push(...transactions);

@@ -1,8 +1,8 @@
 import type { Identifier } from '../../src/flow/index.js';
 import { joined } from '../../src/storage/index.js';
-import type { BlockEntry, BlockHead, CollectionPlace, CommitteeEvidence } from '../../src/storage/index.js';
-import type { HeightRange, IndexStore, StoredBlock, StoredCollection } from '../../src/storage/index.js';
-import type { StoredTransaction, StoreMeta, TransactionPlace, WholeBlock } from '../../src/storage/index.js';
+import type { BlockEntry, BlockHead, CommitteeEvidence, HeightRange } from '../../src/storage/index.js';
+import type { IndexStore, ItemKind, Place, StoredBlock, StoredItem } from '../../src/storage/index.js';
+import type { StoreMeta, WholeBlock } from '../../src/storage/index.js';
 import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
 import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import type { RangeBook } from '../../src/storage/port/RangeBook.js';
@@ -147,29 +147,16 @@ export class MemoryIndexStore implements IndexStore {
   }
 
   async wholeBlock(height: number): Promise<WholeBlock | undefined> {
-    const [stored, collections] = [await this.blockByHeight(height), await this.collectionsByHeight(height)];
-    return stored && collections && { ...stored, collections };
-  }
-
-  async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
     const entry = this.#readable(height);
-    return entry && collectionsOf(entry);
+    return entry && { ...storedBlock(entry), bodies: entry.collections.map(({ encoded }) => encoded) };
   }
 
-  async collection(id: Identifier): Promise<StoredCollection | undefined> {
-    return this.#collections(id)[0];
+  async item(kind: ItemKind, id: Identifier): Promise<StoredItem | undefined> {
+    return this.#items(kind, id)[0];
   }
 
-  async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return this.#collections(id).flatMap(({ place }, index) => (index < limit ? [place] : []));
-  }
-
-  async transaction(id: Identifier): Promise<StoredTransaction | undefined> {
-    return this.#transactions(id)[0];
-  }
-
-  async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return this.#transactions(id).flatMap(({ place }, index) => (index < limit ? [place] : []));
+  async places(kind: ItemKind, id: Identifier, limit: number): Promise<readonly Place[]> {
+    return this.#items(kind, id).flatMap(({ place }, index) => (index < limit ? [place] : []));
   }
 
   async evidence(): Promise<readonly CommitteeEvidence[]> {
@@ -180,20 +167,18 @@ export class MemoryIndexStore implements IndexStore {
     this.#evidence.set(evidence.height, evidence);
   }
 
-  #collections(wanted: Identifier): StoredCollection[] {
-    return this.#entries().flatMap((entry) => collectionsOf(entry).filter(({ id }) => id === wanted));
-  }
-
-  #transactions(wanted: Identifier): StoredTransaction[] {
-    return this.#entries().flatMap(({ block, collections }) =>
-      collections.flatMap((collection, collectionIndex) =>
-        transactionIdsOf(collection).flatMap((id, transactionIndex) => {
+  #items(kind: ItemKind, wanted: Identifier): StoredItem[] {
+    return this.#entries().flatMap(({ block: { height, id: blockId }, collections }) =>
+      collections.flatMap((collection, collectionIndex) => {
+        const isOne = kind === 'collection';
+        const ids = isOne ? [collection.id] : transactionIdsOf(collection);
+        return ids.flatMap((id, transactionIndex) => {
           if (id !== wanted) return [];
-          const place = { height: block.height, collectionIndex, transactionIndex };
-          const encoded = transactionsOf(collection)[transactionIndex]!;
-          return [{ id, place, blockId: block.id, collectionId: collection.id, encoded }];
-        }),
-      ),
+          const place = { height, collectionIndex, transactionIndex };
+          const encoded = isOne ? collection.encoded : transactionsOf(collection)[transactionIndex]!;
+          return [{ id, place, blockId, collectionId: collection.id, encoded }];
+        });
+      }),
     );
   }
 
@@ -217,13 +202,7 @@ function storedBlock({ block, collections }: BlockEntry): StoredBlock {
   return { block, transactionCounts: collections.map(({ ranges }) => ranges.length / 2) };
 }
 
-function collectionsOf({ block, collections }: BlockEntry): StoredCollection[] {
-  return collections.map(({ id, encoded }, collectionIndex) => ({
-    ...{ id, encoded, blockId: block.id, place: { height: block.height, collectionIndex } },
-  }));
-}
-
-function isBelow(left: TransactionPlace, right: TransactionPlace): boolean {
+function isBelow(left: Place, right: Place): boolean {
   const difference =
     left.height - right.height ||
     left.collectionIndex - right.collectionIndex ||

@@ -1,6 +1,6 @@
 import { accountRoles, parseAddress, type AccountRole } from '../../flow/index.js';
 import { quoted } from '../../runtime/index.js';
-import type { AccountPage, IndexReader, TransactionPlace } from '../../storage/index.js';
+import type { AccountPage, IndexReader, Place } from '../../storage/index.js';
 import * as T from '../Schema.js';
 import { ApiError, healing, invalidArgument as invalid, nothingIndexed } from '../view/ApiError.js';
 import { firstLinked, type IndexedRange } from '../view/indexedRange.js';
@@ -133,7 +133,7 @@ export const ANY_ROLE = accountRoleNames.reduce((sum, name) => sum + accountRole
 const CURSOR_BYTES = 16;
 
 /** The place at which a page ended: still valid after more is indexed. */
-export function encodeCursor({ height, collectionIndex, transactionIndex }: TransactionPlace): Buffer {
+export function encodeCursor({ height, collectionIndex, transactionIndex }: Place): Buffer {
   const cursor = Buffer.alloc(CURSOR_BYTES);
   cursor.writeBigUInt64BE(BigInt(height), 0);
   cursor.writeUInt32BE(collectionIndex, 8);
@@ -142,7 +142,7 @@ export function encodeCursor({ height, collectionIndex, transactionIndex }: Tran
 }
 
 /** `undefined` for an empty cursor. Expected errors: ApiError (400). */
-export function decodeCursor(cursor: Buffer): TransactionPlace | undefined {
+export function decodeCursor(cursor: Buffer): Place | undefined {
   if (cursor.length === 0) return undefined;
   if (cursor.length === CURSOR_BYTES) {
     const height = Number(cursor.readBigUInt64BE(0));

@@ -176,13 +176,12 @@ async function placeOf(reader: IndexReader, key: number | Identifier) {
   }
   const block = await reader.blockById(key);
   if (block !== undefined) return { kind: 'block', height: block.block.height, blockId: key } as const;
-  const [collection] = await reader.collectionPlaces(key, 1);
-  const [transaction] = collection === undefined ? await reader.transactionPlaces(key, 1) : [];
-  const place = collection ?? transaction;
-  if (place === undefined) return undefined;
-  const stored = await reader.blockByHeight(place.height);
-  const kind = collection === undefined ? 'transaction' : 'collection';
-  return { kind, height: place.height, blockId: stored?.block.id } as const;
+  for (const kind of ['collection', 'transaction'] as const) {
+    const [place] = await reader.places(kind, key, 1);
+    const stored = place && (await reader.blockByHeight(place.height));
+    if (place !== undefined) return { kind, height: place.height, blockId: stored?.block.id } as const;
+  }
+  return undefined;
 }
 
 function historyWords({ isPaused, range, unserved }: PlannedHeight, is: string, idle: string): string {

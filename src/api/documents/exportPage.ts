@@ -14,6 +14,8 @@ export const NDJSON_TYPE = 'application/x-ndjson';
 export const MAX_PAGE_HEIGHTS = 1_000;
 /** A page ends with the block that reaches this length, in characters or bytes; a block is never split. */
 export const PAGE_BYTES = 1024 * 1024;
+/** Heights read at once: one at a time, each would wake a thread of the pool, or wait for the database. */
+const READ_AT_ONCE = 16;
 
 const ofBlock = { height: T.count, block_id: T.identifier, timestamp: T.time };
 
@@ -57,10 +59,7 @@ export type StoredLine = T.Described<typeof storedLine>;
  */
 export async function exportPage(reader: IndexReader, range: HeightRange): Promise<string> {
   const memory = new VerificationMemory();
-  return pageOf(reader, range, ({ block, collections }) => {
-    const bodies = collections.map(({ encoded }) => encoded);
-    return exportedLines(verifiedBlock(block, bodies, memory)).join('');
-  });
+  return pageOf(reader, range, (stored) => exportedLines(verifiedBlock(stored, memory)).join(''));
 }
 
 /**
@@ -68,12 +67,12 @@ export async function exportPage(reader: IndexReader, range: HeightRange): Promi
  * Expected errors: `StorageError`.
  */
 export function storedPage(reader: IndexReader, range: HeightRange): Promise<string> {
-  return pageOf(reader, range, ({ block, collections }) => {
+  return pageOf(reader, range, ({ block, bodies }) => {
     const line: StoredLine = {
       kind: 'stored',
       height: block.height,
       block: base64(block.encoded),
-      collections: collections.map(({ encoded }) => base64(encoded)),
+      collections: bodies.map(base64),
     };
     return lineOf(line);
   });
@@ -87,12 +86,20 @@ async function pageOf(
   const blocks: string[] = [];
   let characters = 0;
   const last = Math.min(to, from + MAX_PAGE_HEIGHTS - 1);
-  for (let height = from; height <= last && characters < PAGE_BYTES; height += 1) {
-    const block = await reader.wholeBlock(height);
-    if (block === undefined) break;
-    const lines = textOf(block);
-    blocks.push(lines);
-    characters += lines.length;
+  let height = from;
+  while (height <= last && characters < PAGE_BYTES) {
+    // As many as the page still has room for, if they are like those before.
+    const fitting = Math.ceil((PAGE_BYTES * blocks.length) / Math.max(1, characters)) - blocks.length;
+    const length = Math.min(READ_AT_ONCE, Math.max(1, fitting), last - height + 1);
+    const read = Array.from({ length }, (_, index) => reader.wholeBlock(height + index));
+    for (const block of await Promise.all(read)) {
+      if (block === undefined) return blocks.join('');
+      const lines = textOf(block);
+      blocks.push(lines);
+      characters += lines.length;
+      height += 1;
+      if (characters >= PAGE_BYTES) break;
+    }
   }
   return blocks.join('');
 }

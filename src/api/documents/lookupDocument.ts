@@ -1,4 +1,4 @@
-import type { CollectionPlace, IndexReader, StoredBlock, TransactionPlace } from '../../storage/index.js';
+import type { IndexReader, Place, StoredBlock } from '../../storage/index.js';
 import { IndexView } from '../view/IndexView.js';
 import { headTerm, parseBlockKey, parseId } from '../view/queryParameters.js';
 import { blockBody, blockBodyFields, collectionBody, collectionBodySchema } from '../json.js';
@@ -94,45 +94,38 @@ export async function lookupDocument(
     return { kind, id, height, ...blockBody(encoded), collections: countCollections(stored) };
   }
   const id = parseId(key);
-  if (kind === 'collection') {
-    const { blockId, encoded, place } = await view.collection(id);
-    const places = await reader.collectionPlaces(id, MAX_PLACES + 1);
+  const stored = await view.item(kind, id);
+  const found = await reader.places(kind, id, MAX_PLACES + 1);
+  const readable = found.filter(({ height }) => view.covers(height));
+  const places = readable.slice(0, MAX_PLACES);
+  const hasMore = readable.length > MAX_PLACES;
+  const { blockId, collectionId, encoded, place } = stored;
+  if (kind === 'collection')
     return {
       kind,
       id,
-      height: place.height,
       block_id: blockId,
-      collection_index: place.collectionIndex,
-      ...listed(view, places, collectionPlace),
+      ...collectionPlace(place),
+      places: places.map(collectionPlace),
+      more_places: hasMore,
       collection: collectionBody(id, encoded),
     };
-  }
-  const stored = await view.transaction(id);
-  const places = await reader.transactionPlaces(id, MAX_PLACES + 1);
   return {
     kind,
     id,
-    block_id: stored.blockId,
-    collection_id: stored.collectionId,
-    ...transactionPlace(stored.place),
-    ...listed(view, places, transactionPlace),
+    block_id: blockId,
+    collection_id: collectionId,
+    ...transactionPlace(place),
+    places: places.map(transactionPlace),
+    more_places: hasMore,
     transaction: transactionBody(stored),
   };
 }
 
-function listed<Place extends CollectionPlace, Shown>(
-  view: IndexView,
-  places: readonly Place[],
-  shown: (place: Place) => Shown,
-) {
-  const readable = places.filter(({ height }) => view.covers(height));
-  return { places: readable.slice(0, MAX_PLACES).map(shown), more_places: readable.length > MAX_PLACES };
-}
-
-function collectionPlace(place: CollectionPlace) {
+function collectionPlace(place: Place) {
   return { height: place.height, collection_index: place.collectionIndex };
 }
 
-function transactionPlace(place: TransactionPlace) {
+function transactionPlace(place: Place) {
   return { ...collectionPlace(place), transaction_index: place.transactionIndex };
 }

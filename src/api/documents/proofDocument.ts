@@ -1,10 +1,10 @@
 import { IDENTIFIER_BYTES, identifyTransactions, toIdentifier } from '../../flow/index.js';
 import { BlockHasher, committeesIn, preimagesOf, readParts, type BlockPreimages } from '../../proof/index.js';
-import type { CommitteeEvidence, StoredCollection } from '../../storage/index.js';
+import type { CommitteeEvidence, IndexReader, StoredItem } from '../../storage/index.js';
 import { hex } from '../json.js';
 import * as T from '../Schema.js';
 import { ApiError, invalidArgument } from '../view/ApiError.js';
-import { IndexView, type ReadableIndex } from '../view/IndexView.js';
+import { IndexView } from '../view/IndexView.js';
 import { parseHeight, parseId } from '../view/queryParameters.js';
 import type { LookupKind } from './lookupDocument.js';
 import { rangeWith, type IndexedRange } from '../view/indexedRange.js';
@@ -54,7 +54,7 @@ export type ProofDocument = T.Described<typeof proofSchema>;
  * proof is stored), StorageError.
  */
 export async function proofDocument(
-  reader: ReadableIndex,
+  reader: IndexReader,
   asked: { readonly kind: LookupKind; readonly key: string; readonly to: string },
   now: () => IndexedRange,
 ): Promise<ProofDocument> {
@@ -101,12 +101,12 @@ async function subjectOf(
 ): Promise<{ readonly from: number } & Pick<ProofDocument, 'collection' | 'transaction'>> {
   if (kind === 'block') return { from: (await view.blockNamed(key)).block.height };
   const id = parseId(key);
-  if (kind === 'collection') return collectionProof(await view.collection(id));
-  const { collectionId } = await view.transaction(id);
-  return { ...collectionProof(await view.collection(collectionId)), transaction: id };
+  if (kind === 'collection') return collectionProof(await view.item('collection', id));
+  const { collectionId } = await view.item('transaction', id);
+  return { ...collectionProof(await view.item('collection', collectionId)), transaction: id };
 }
 
-function collectionProof({ place, encoded }: StoredCollection) {
+function collectionProof({ place, encoded }: StoredItem) {
   return { from: place.height, collection: identifyTransactions(encoded).map(({ id }) => id) };
 }
 
@@ -118,7 +118,7 @@ type LinkAt = (height: number) => Promise<BlockPreimages | undefined>;
  * `undefined` where the anchor is not below the block, or the store does not hold what shows the block final. Expected errors:
  * ApiError, StorageError, WireError.
  */
-async function certifiedEnd(from: number, reader: ReadableIndex, view: IndexView, linkAt: LinkAt) {
+async function certifiedEnd(from: number, reader: IndexReader, view: IndexView, linkAt: LinkAt) {
   const covered = rangeWith(from, view.range);
   if (covered === undefined) return undefined;
   // No certificate spans two sporks.

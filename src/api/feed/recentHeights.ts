@@ -108,6 +108,6 @@ export function recentBodies(reader: Pick<IndexReader, 'wholeBlock' | 'rewinds'>
   };
 }
 
-function bytesOf({ block, collections }: WholeBlock): number {
-  return collections.reduce((sum, { encoded }) => sum + encoded.length, block.encoded.length);
+function bytesOf({ block, bodies }: WholeBlock): number {
+  return bodies.reduce((sum, { length }) => sum + length, block.encoded.length);
 }

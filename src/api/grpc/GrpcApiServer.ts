@@ -6,12 +6,12 @@ import type { ServerWritableStream, StatusObject } from '@grpc/grpc-js';
 import type { Forwarder } from '../../access/index.js';
 import type { ConnectionMetrics } from '../../observability/index.js';
 import { sleep, type Clock } from '../../runtime/index.js';
+import type { IndexReader } from '../../storage/index.js';
 import type { ChangeFeed } from '../feed/changeFeed.js';
 import { tlsOptions, type TlsIdentity } from '../guard/TokenGuard.js';
 import type { ApiMetrics, ForwardMetrics } from '../limits/counters.js';
 import { ListeningServer, type ServerDependencies, type ServerOptions } from '../server/ListeningServer.js';
 import { stopping } from '../view/ApiError.js';
-import type { ReadableIndex } from '../view/IndexView.js';
 import type { StatusSource } from '../view/statusDocument.js';
 import type { DuplexCall } from './calls/calls.js';
 import { grpcForwarding, MAX_FORWARDED_REQUEST_BYTES, type GrpcForwarding } from './grpcForwarding.js';
@@ -38,7 +38,7 @@ export interface GrpcApiServerOptions extends ServerOptions {
 }
 
 export interface GrpcApiServerDependencies extends ServerDependencies {
-  readonly store: ReadableIndex;
+  readonly store: IndexReader;
   readonly status: Pick<StatusSource, 'range'>;
   readonly health: { readiness(): { readonly ready: boolean } };
   /** Its owner ends its streams before the server is closed. */

@@ -1,4 +1,5 @@
 import { quoted, type Clock } from '../../runtime/index.js';
+import type { IndexReader } from '../../storage/index.js';
 import { accountDocument, accountRoleNames } from '../documents/accountTransactions.js';
 import { accountTransactionsSchema, DEFAULT_PAGE_ITEMS } from '../documents/accountTransactions.js';
 import { MAX_PAGE_ITEMS } from '../documents/accountTransactions.js';
@@ -13,13 +14,12 @@ import type { ChangeFeed } from '../feed/changeFeed.js';
 import { anAddress, finality, heightErrors, idErrors, inPath, inQuery, type Route } from '../openapi.js';
 import * as T from '../Schema.js';
 import { errorSchema, invalidArgument } from '../view/ApiError.js';
-import type { ReadableIndex } from '../view/IndexView.js';
 import { rangeFor, single, word } from '../view/queryParameters.js';
 import { statusSchema, type StatusSource } from '../view/statusDocument.js';
 import { eventStream, heightSchema, rewindSchema } from './eventStream.js';
 
 export interface DaemonRoutesDependencies {
-  readonly reader: ReadableIndex;
+  readonly reader: IndexReader;
   readonly status: StatusSource;
   readonly work: HeightWorkSource;
   /** Its owner ends its streams before the server is closed. */

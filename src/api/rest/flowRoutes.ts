@@ -1,5 +1,5 @@
 import { identifyTransactions } from '../../flow/index.js';
-import type { IndexReader, IndexStore, StoredBlock } from '../../storage/index.js';
+import type { IndexReader, StoredBlock } from '../../storage/index.js';
 import type { HttpResponse } from '../http/types.js';
 import { blockBody, blockCollectionsSchema, blockSchema, collectionSchema, payloadSchema } from '../json.js';
 import { restBlock, restBlockCollections, restCollection, restTransaction } from '../json.js';
@@ -30,10 +30,7 @@ export function flowRoutes(
     /** Version of the program. */
     readonly version: string;
   },
-  dependencies: {
-    readonly reader: IndexReader & Pick<IndexStore, 'meta'>;
-    readonly status: Pick<StatusSource, 'range'>;
-  },
+  dependencies: { readonly reader: IndexReader; readonly status: Pick<StatusSource, 'range'> },
 ): readonly Route[] {
   const { reader, status } = dependencies;
   /** The index at this moment, as far as the query asks for it. */
@@ -110,8 +107,8 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const view = now(query);
         const isExpanded = parse.parseExpand(query, [TRANSACTIONS]).has(TRANSACTIONS);
-        const { block, collections, isForever } = await collectionsOf(params['block'] ?? '', view);
-        return kept(restBlockCollections(block, collections, isExpanded), query, isForever);
+        const { whole, isForever } = await blockNamed(params['block'] ?? '', view);
+        return kept(restBlockCollections(whole, isExpanded), query, isForever);
       },
     },
     {
@@ -124,7 +121,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseId(params['id'] ?? '');
         const expanded = parse.parseExpand(query, [TRANSACTIONS]);
-        const { encoded } = await now(query).collection(id);
+        const { encoded } = await now(query).item('collection', id);
         return kept(restCollection(id, identifyTransactions(encoded), expanded.has(TRANSACTIONS)), query);
       },
     },
@@ -146,8 +143,8 @@ export function flowRoutes(
         const view = now(query);
         const requested = parse.parseBlockOf(query);
         parse.parseExpand(query, [], [RESULT]);
-        const { collections, isForever } = await collectionsOf(requested, view);
-        const transactions = collections.flatMap(({ encoded }) => identifyTransactions(encoded));
+        const { whole, isForever } = await blockNamed(requested, view);
+        const transactions = whole.bodies.flatMap(identifyTransactions);
         return kept(transactions.map(restTransaction), query, isForever);
       },
     },
@@ -161,7 +158,7 @@ export function flowRoutes(
       handle: async ({ params, query }) => {
         const id = parse.parseTransactionId(params['id'] ?? '');
         parse.parseExpand(query, [], [RESULT]);
-        return kept(restTransaction(await now(query).transaction(id)), query);
+        return kept(restTransaction(await now(query).item('transaction', id)), query);
       },
     },
     {
@@ -204,11 +201,10 @@ export function flowRoutes(
 }
 
 /** `isForever`: the name always means the same block. */
-async function collectionsOf(named: string, view: IndexView) {
-  const { block } = await view.blockNamed(named);
-  const collections = await view.collectionsOf(block);
-  const isSettled = parse.parseHeight(named) === undefined || view.isSealed(block.height);
-  return { block, collections, isForever: isSettled && parse.headTerm(named) === undefined };
+async function blockNamed(named: string, view: IndexView) {
+  const whole = await view.wholeBlock(named);
+  const isSettled = parse.parseHeight(named) === undefined || view.isSealed(whole.block.height);
+  return { whole, isForever: isSettled && parse.headTerm(named) === undefined };
 }
 
 /** `mayBeForever`: false if the same request will mean other blocks. */

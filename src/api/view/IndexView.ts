@@ -1,12 +1,9 @@
-import type { FinalizedBlock, Identifier } from '../../flow/index.js';
-import type { IndexReader, IndexStore, StoreMeta, StoredBlock } from '../../storage/index.js';
-import type { StoredCollection, StoredTransaction } from '../../storage/index.js';
+import type { Identifier } from '../../flow/index.js';
+import type { IndexReader, ItemKind, StoreMeta, StoredBlock } from '../../storage/index.js';
+import type { StoredItem, WholeBlock } from '../../storage/index.js';
 import { heightOutside, noSuchHead, nothingIndexed, unknownId } from './ApiError.js';
 import { headTerm, parseBlockKey, type HeightTerm } from './queryParameters.js';
 import { firstLinked, isProven, rangeWith, type IndexedRange } from './indexedRange.js';
-
-/** What the API reads of a store. */
-export type ReadableIndex = IndexReader & Pick<IndexStore, 'meta' | 'latestBlock'>;
 
 /**
  * The index as it was when a request arrived: responses and refusals cover the heights that were indexed then, whatever is
@@ -71,28 +68,21 @@ export class IndexView {
     return this.block(head === undefined ? parseBlockKey(key) : this.head(head));
   }
 
-  /** All collections of a block read here, in the order of its guarantees. Expected errors: StorageError. */
-  async collectionsOf(block: FinalizedBlock): Promise<readonly StoredCollection[]> {
-    const { id, height, collectionIds } = block;
-    const collections = await this.#reader.collectionsByHeight(height);
-    if (collections?.length === collectionIds.length && collections.every(({ blockId }) => blockId === id)) {
-      return collections;
-    }
+  /** Like `blockNamed`, with its collections. */
+  async wholeBlock(key: string): Promise<WholeBlock> {
+    const { id, height } = (await this.blockNamed(key)).block;
+    const whole = await this.#reader.wholeBlock(height);
+    if (whole?.block.id === id) return whole;
     // A daemon never removes an indexed block: the store was rewound by another process.
     throw heightOutside(height, this.range);
   }
 
   /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
-  collection(id: Identifier): Promise<StoredCollection> {
-    return this.#known('collection', () => this.#reader.collection(id));
+  item(kind: ItemKind, id: Identifier): Promise<StoredItem> {
+    return this.#known(kind, () => this.#reader.item(kind, id));
   }
 
-  /** At its lowest place. Expected errors: ApiError (404 outside the view), StorageError. */
-  transaction(id: Identifier): Promise<StoredTransaction> {
-    return this.#known('transaction', () => this.#reader.transaction(id));
-  }
-
-  async #known<T extends StoredBlock | StoredCollection | StoredTransaction>(
+  async #known<T extends StoredBlock | StoredItem>(
     what: Parameters<typeof unknownId>[0],
     look: () => Promise<T | undefined>,
   ): Promise<T> {

@@ -38,7 +38,7 @@ export interface ExportSource {
 }
 
 /** A block with its full collections, in guarantee order. */
-type StoredBlock = Pick<WholeBlock, 'block'> & { readonly bodies: readonly Uint8Array[] };
+type StoredBlock = Pick<WholeBlock, 'block' | 'bodies'>;
 
 export interface ExportParts {
   readonly source: ExportSource;
@@ -158,9 +158,8 @@ async function storeSource(loaded: LoadedConfig, signal: AbortSignal): Promise<E
         for (const [at, whole] of found.entries()) {
           if (whole === undefined)
             throw new OperatorError('not_found', `Height ${next + at} is not indexed.`);
-          const bodies = whole.collections.map(({ encoded }) => encoded);
-          page.push({ block: whole.block, bodies });
-          bytes += bodies.reduce((sum, { length }) => sum + length, 0);
+          page.push(whole);
+          bytes += whole.bodies.reduce((sum, { length }) => sum + length, 0);
         }
       }
       return page;
@@ -204,7 +203,7 @@ export async function* pagesOf(
     asked = ahead((last?.height ?? to) + 1);
     // Lets that read start first.
     await setImmediate();
-    yield page.map(({ block, bodies }) => verifiedBlock(block, bodies, memory));
+    yield page.map((stored) => verifiedBlock(stored, memory));
   }
 }
 

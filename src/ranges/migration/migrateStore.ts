@@ -220,10 +220,9 @@ async function readVerified(reader: IndexReader, height: number): Promise<BlockE
   try {
     const whole = await reader.wholeBlock(height);
     if (whole === undefined) throw damaged(height, 'it is in the coverage, but missing');
-    const { block, collections } = whole;
+    const { block } = whole;
     if (block.height !== height) throw damaged(height, `its block has height ${block.height}`);
-    const bodies = collections.map(({ encoded }) => encoded);
-    return verifiedBlock(block, bodies);
+    return verifiedBlock(whole);
   } catch (error) {
     if (error instanceof StorageError && error.kind === 'corrupt')
       throw damaged(height, error.damage ?? error.message, error);

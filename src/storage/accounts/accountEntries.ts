@@ -6,7 +6,7 @@ import { encodeAccountValue, type AccountValue } from '../records/coding/blockRe
 import type { Entry, Database } from '../records/Database.js';
 import { accountKey, keyAfter, type AccountKey } from '../records/schema.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountTransaction } from '../port/AccountIndex.js';
-import type { TransactionPlace } from '../port/stored.js';
+import type { Place } from '../port/stored.js';
 import { openAccountEntry, placeOf } from '../records/blocks/openPointers.js';
 import { readBody } from '../records/blocks/readBlocks.js';
 import { corruptRecord } from '../StorageError.js';
@@ -56,7 +56,7 @@ export async function readAccountPage(
   const { from, missingHeights, to } = coverage;
   const atHeight = (height: number) => ({ height, collectionIndex: 0, transactionIndex: 0 });
   const [bottom, top] = [atHeight(from), atHeight(to + 1)];
-  const after = (place: TransactionPlace): Buffer => keyAfter(accountKey({ address, ...place }));
+  const after = (place: Place): Buffer => keyAfter(accountKey({ address, ...place }));
   const transactions: AccountTransaction[] = [];
   let examined = 0;
   let last = before === undefined || before.height > to ? top : before;

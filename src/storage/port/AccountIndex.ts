@@ -1,5 +1,5 @@
 import type { Address, Identifier } from '../../flow/index.js';
-import type { TransactionPlace } from './stored.js';
+import type { Place } from './stored.js';
 
 /** The heights that the account index answers for, both ends included; empty while `from` is above `to`. */
 export interface AccountCoverage {
@@ -16,29 +16,26 @@ export interface AccountQuery {
   /** In at least one of these roles (a sum of `accountRoles`). */
   readonly roles: number;
   /** Below this place only. */
-  readonly before?: TransactionPlace | undefined;
+  readonly before?: Place | undefined;
   /** Maximum number of transactions, at least 1. */
   readonly limit: number;
 }
 
 /** One place of a transaction in which an account plays a role. */
-export interface AccountEntry {
+export interface AccountTransaction {
   readonly id: Identifier;
+  readonly place: Place;
   readonly blockId: Identifier;
   readonly collectionId: Identifier;
   /** The sum of the account's `accountRoles`. */
   readonly roles: number;
 }
 
-export interface AccountTransaction extends AccountEntry {
-  readonly place: TransactionPlace;
-}
-
 /** Newest first. */
 export interface AccountPage {
   readonly transactions: readonly AccountTransaction[];
   /** Where to continue (`before`); `undefined`: nothing older, down to the first height of the store. */
-  readonly next: TransactionPlace | undefined;
+  readonly next: Place | undefined;
   /** The coverage when the page was read: nothing below `from` is in it. */
   readonly coverage: AccountCoverage;
 }

@@ -2,18 +2,8 @@ import type { FinalizedBlock, Identifier } from '../../flow/index.js';
 import type { AccountCoverage, AccountIndex, AccountReader } from './AccountIndex.js';
 import type { RangeBook } from './RangeBook.js';
 import type { RangeStore } from './RangeStore.js';
-import type {
-  BlockHead,
-  CollectionPlace,
-  CommitteeEvidence,
-  HeightRange,
-  StoredBlock,
-  StoredCollection,
-  StoredTransaction,
-  StoreMeta,
-  TransactionPlace,
-  WholeBlock,
-} from './stored.js';
+import type { BlockHead, CommitteeEvidence, HeightRange, ItemKind, Place } from './stored.js';
+import type { StoredBlock, StoredItem, StoreMeta, WholeBlock } from './stored.js';
 
 /** A damaged record. */
 export interface FoundDamage {
@@ -26,14 +16,14 @@ export interface FoundDamage {
  * The read side of the port. Answers cover the covered heights only; `undefined` means "outside them". Expected errors:
  * `StorageError` (`corrupt` when a checksum does not match; never wrong data).
  */
-export interface IndexReader extends StoredReads {
+export interface IndexReader
+  extends StoredReads, Pick<RangeStore, 'latestBlock' | 'latestIndexedHeight' | 'meta'> {
   readonly accounts: AccountReader;
   /**
    * The readable heights: ascending ranges that do not touch. The last one is the live range, which ends at the
    * watermark; it is left out while it is empty.
    */
   coverage(): readonly HeightRange[];
-  latestIndexedHeight(): number;
   /** How often readable blocks were removed, as far as is known here: what was read before may no longer be indexed. */
   rewinds(): number;
 }
@@ -42,15 +32,11 @@ export interface IndexReader extends StoredReads {
 export interface StoredReads {
   blockByHeight(height: number): Promise<StoredBlock | undefined>;
   blockById(id: Identifier): Promise<StoredBlock | undefined>;
-  /** All collections of a block in guarantee order; `undefined` when the height is outside the range. */
-  collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined>;
-  /** Both in one read. */
+  /** In one read. */
   wholeBlock(height: number): Promise<WholeBlock | undefined>;
-  collection(id: Identifier): Promise<StoredCollection | undefined>;
-  /** Every position of a collection id, lowest first, at most `limit`. */
-  collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]>;
-  transaction(id: Identifier): Promise<StoredTransaction | undefined>;
-  transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]>;
+  item(kind: ItemKind, id: Identifier): Promise<StoredItem | undefined>;
+  /** Every place of an id, the lowest first, `limit` at most. */
+  places(kind: ItemKind, id: Identifier, limit: number): Promise<readonly Place[]>;
   /** The evidence of who signs that was kept, ascending by height. */
   evidence(): Promise<readonly CommitteeEvidence[]>;
 }

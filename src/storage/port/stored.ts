@@ -51,16 +51,12 @@ export interface BlockHead {
   readonly parentId: Identifier;
 }
 
-/** The place of a collection. */
-export interface CollectionPlace {
+/** The place of a collection or transaction. */
+export interface Place {
   readonly height: number;
   /** Index of the collection within its block. */
   readonly collectionIndex: number;
-}
-
-/** The place of one transaction. */
-export interface TransactionPlace extends CollectionPlace {
-  /** Index of the transaction within its collection. */
+  /** Index of the transaction within its collection; 0 for a collection. */
   readonly transactionIndex: number;
 }
 
@@ -71,26 +67,21 @@ export interface StoredBlock {
   readonly transactionCounts: readonly number[];
 }
 
-/** A collection as it is stored, at its lowest place. */
-export interface StoredCollection {
-  readonly id: Identifier;
-  readonly place: CollectionPlace;
-  readonly blockId: Identifier;
-  /** Wire form of a full collection: `repeated Transaction transactions = 1`. */
-  readonly encoded: Uint8Array;
-}
-
-/** A transaction as it is stored, at its lowest place. */
-export interface StoredTransaction {
-  readonly id: Identifier;
-  readonly place: TransactionPlace;
-  readonly blockId: Identifier;
-  readonly collectionId: Identifier;
-  /** Wire bytes of `flow.entities.Transaction`. */
-  readonly encoded: Uint8Array;
-}
-
-/** A block and what its collections hold, in guarantee order. */
+/** A block with its collections, in guarantee order, each in the wire form: `repeated Transaction transactions = 1`. */
 export interface WholeBlock extends StoredBlock {
-  readonly collections: readonly StoredCollection[];
+  readonly bodies: readonly Uint8Array[];
+}
+
+/** What is found by its id. */
+export type ItemKind = 'collection' | 'transaction';
+
+/** A collection or transaction as it is stored, at its lowest place. */
+export interface StoredItem {
+  readonly id: Identifier;
+  readonly place: Place;
+  readonly blockId: Identifier;
+  /** For a collection, its own id. */
+  readonly collectionId: Identifier;
+  /** Wire form: of a collection as in `WholeBlock`, of a transaction `flow.entities.Transaction`. */
+  readonly encoded: Uint8Array;
 }

@@ -154,8 +154,7 @@ describe('methods and limits', () => {
 it('errors behind it: tells the caller that a record is damaged, the log what and where, once a trouble', async () => {
   const clock = new VirtualClock();
   served = await ServedChain.start(chain, { sealed: SEALED, head: HEAD }, { clock });
-  served.store.transaction = () =>
-    Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
+  served.store.item = () => Promise.reject(new StorageError('corrupt', 'body of height 7: wrong checksum'));
   const damaged = { reason: 'healing', message: expect.stringContaining('damaged') as string };
   for (const path of [`/v1/transactions/${idOf('a')}`, `/lookup/transaction/${idOf('a')}`])
     expect(await get(path)).toMatchObject({ status: 503, body: { code: 503, ...damaged } });
@@ -169,7 +168,7 @@ it('errors behind it: tells the caller that a record is damaged, the log what an
 
 it('errors behind it: hands an error that nobody foresaw to its owner', async () => {
   const bug = new TypeError('cannot read properties of undefined');
-  served.store.collection = () => Promise.reject(bug);
+  served.store.item = () => Promise.reject(bug);
   const answer = await get(`/v1/collections/${idOf('a')}`);
   expect(answer).toMatchObject({ status: 500, body: { code: 500, message: 'internal server error' } });
   expect(served.takeFailures()).toEqual([bug]);

@@ -121,7 +121,7 @@ describe('when all connections that a port may have are taken', () => {
     let answer = (): void => undefined;
     const answered = new Promise<void>((resolve) => (answer = resolve));
     const { metrics, port, store } = await startedApi({ maxConnections: MAX });
-    store.transaction = async () => {
+    store.item = async () => {
       asking += 1;
       await answered;
       return undefined;

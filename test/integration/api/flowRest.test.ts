@@ -113,21 +113,22 @@ describe('/v1/blocks/{id or height}/collections', () => {
   });
 
   it.each([
-    ['are gone', () => undefined],
-    ['are those of another block', () => []],
+    ['are gone', 999],
+    ['are those of another block', 101],
   ])('does not answer with collections that %s meanwhile', async (_, instead) => {
-    served.store.collectionsByHeight = async () => instead();
+    const read = served.store.wholeBlock.bind(served.store);
+    served.store.wholeBlock = () => read(instead);
     const answer = await served.get(`/v1/blocks/${idAt(102)}/collections`);
     expect(answer).toMatchObject({ status: 404, body: { reason: 'not_yet_indexed' } });
   });
 
   it('is made for a few callers at a time, and others are answered meanwhile', async () => {
     const { store } = served;
-    const read = store.collectionsByHeight.bind(store);
+    const read = store.wholeBlock.bind(store);
     let [reading, most] = [0, 0];
     let letGo = (): void => undefined;
     const held = new Promise<void>((resolve) => (letGo = resolve));
-    store.collectionsByHeight = async (height) => {
+    store.wholeBlock = async (height) => {
       reading += 1;
       most = Math.max(most, reading);
       await held;

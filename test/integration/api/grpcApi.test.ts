@@ -175,7 +175,7 @@ it.each([
   [bug, 'INTERNAL internal', 'internal server error'],
 ] as const)('trouble %s is %s, and told once to the log or to its owner', async (error, status, words) => {
   const [code, reason] = status.split(' ');
-  served.index.store.transaction = () => Promise.reject(error);
+  served.index.store.item = () => Promise.reject(error);
   for (let time = 0; time < 2; time += 1)
     expect(await refused('GetTransaction', { id: bytes(idOf('x')) })).toEqual({
       ...{ code, metadata: { reason }, details: expect.stringContaining(words) as string },

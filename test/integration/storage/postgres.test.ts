@@ -154,7 +154,9 @@ it.each([
 it('is read by commands beside the daemon, and written by none of them', async () => {
   const { url } = await begun();
   const reader = await postgres.open(url, { isReadOnly: true, create: false });
-  expect((await reader.transaction(transactionIdsOf(at(10).collections[0]!)[0]!))?.place.height).toBe(10);
+  expect((await reader.item('transaction', transactionIdsOf(at(10).collections[0]!)[0]!))?.place.height).toBe(
+    10,
+  );
   await expect(reader.commit(batchOf(at(11)))).rejects.toThrow(/does not lead/);
   await expect(reader.shared.lead()).rejects.toThrow(/to be read/);
 });

@@ -102,7 +102,7 @@ it('the queries of docs/postgresql.md are ten, and answer from what is covered',
   );
   let lookup = '';
   faults.script = ({ text }) => void (lookup = text.includes('WHERE id = $1') ? text : lookup);
-  await store.transactionPlaces(chain[0]!.block.id, 1);
+  await store.places('transaction', chain[0]!.block.id, 1);
   const run = `PREPARE lookup AS ${lookup}; EXPLAIN EXECUTE lookup ('\\x00', '{10}', '{14}', 1)`;
   const [, plan] = (await asAdmin(url, run)) as unknown as { readonly rows: unknown[] }[];
   expect(JSON.stringify(plan?.rows)).toContain('transaction_0_id_idx');

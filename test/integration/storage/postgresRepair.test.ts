@@ -34,9 +34,9 @@ describe('a store on PostgreSQL that is damaged', () => {
     await heal(store, chain);
     expect(store.coverage()).toEqual([{ from: FIRST, to: LAST }]);
     expect(await damagesOf(url)).toEqual([]);
-    for (const { block } of chain) {
-      const collections = await store.collectionsByHeight(block.height);
-      expect(collections?.map(({ id }) => id)).toEqual(block.collectionIds);
+    for (const { block, collections } of chain) {
+      const stored = await store.wholeBlock(block.height);
+      expect(stored?.bodies).toEqual(collections.map(({ encoded }) => encoded));
     }
   };
 

@@ -31,8 +31,10 @@ export function commitSuite({ name, use }: StoreKind): void {
         const empty = makeCollection([]);
         const large = seededCollection('large', 3, 200 * KIB);
         const store = await filled(makeChain(0, [[], [empty, large, seededCollection('b', 1)]]));
-        const read = [empty, large].map(async ({ id }) => plain(await store.collection(id))?.encoded);
-        read.push(store.transaction(transactionIdsOf(large)[2]!).then((found) => plain(found)?.encoded));
+        const read = [empty, large].map(async ({ id }) => plain(await store.item('collection', id))?.encoded);
+        read.push(
+          store.item('transaction', transactionIdsOf(large)[2]!).then((found) => plain(found)?.encoded),
+        );
         const expected = [empty.encoded, large.encoded, transactionsOf(large)[2]!];
         // Compared as a whole: byte by byte takes seconds.
         for (const [index, encoded] of (await Promise.all(read)).entries())
@@ -42,12 +44,13 @@ export function commitSuite({ name, use }: StoreKind): void {
       it('nothing of what it does not hold', async () => {
         const store = await filled(makeChain(10, [[seededCollection('a', 1)]]));
         for (const height of [9, 11, -1, 1.5, Number.NaN, 2 ** 60])
-          for (const read of ['blockByHeight', 'collectionsByHeight', 'wholeBlock'] as const)
+          for (const read of ['blockByHeight', 'wholeBlock'] as const)
             expect(await store[read](height), `${read} ${height}`).toBeUndefined();
-        for (const read of ['blockById', 'collection', 'transaction'] as const)
-          expect(await store[read](UNKNOWN), read).toBeUndefined();
-        for (const read of ['collectionPlaces', 'transactionPlaces'] as const)
-          expect(await store[read](UNKNOWN, 3), read).toEqual([]);
+        expect(await store.blockById(UNKNOWN)).toBeUndefined();
+        for (const kind of ['collection', 'transaction'] as const) {
+          expect(await store.item(kind, UNKNOWN), kind).toBeUndefined();
+          expect(await store.places(kind, UNKNOWN, 3), kind).toEqual([]);
+        }
       });
 
       it('nothing of a store that was never initialised', async () => {
@@ -91,7 +94,7 @@ export function commitSuite({ name, use }: StoreKind): void {
         await store.close();
         const again = await home.open();
         expect(again.hasHeight(104)).toBe(false);
-        expect(await again.collectionsByHeight(102)).toHaveLength(1);
+        expect((await again.wholeBlock(102))?.bodies).toHaveLength(1);
       });
 
       const first = { rootHeight: 100, sporkId: 'aa' };
@@ -291,10 +294,12 @@ export function commitSuite({ name, use }: StoreKind): void {
           const { id } = collection;
           const ids = transactionIdsOf(collection);
           return {
-            collection: plain(await store.collection(id)),
-            places: await store.collectionPlaces(id, 5),
-            transactions: await Promise.all(ids.map(async (each) => plain(await store.transaction(each)))),
-            transactionPlaces: await Promise.all(ids.map((each) => store.transactionPlaces(each, 5))),
+            collection: plain(await store.item('collection', id)),
+            places: await store.places('collection', id, 5),
+            transactions: await Promise.all(
+              ids.map(async (each) => plain(await store.item('transaction', each))),
+            ),
+            transactionPlaces: await Promise.all(ids.map((each) => store.places('transaction', each, 5))),
           };
         });
         return {
@@ -302,7 +307,7 @@ export function commitSuite({ name, use }: StoreKind): void {
           latestId: store.latestBlock()?.id,
           above: store.blocksAboveWatermark().map(({ id }) => id),
           hasHeight: store.hasHeight(height),
-          bodies: (await store.collectionsByHeight(height))?.map(plain),
+          bodies: (await store.wholeBlock(height))?.bodies.map((body) => Buffer.from(body)),
           of: await Promise.all(of),
         };
       };

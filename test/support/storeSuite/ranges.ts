@@ -31,7 +31,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       const store = await begun();
       const hole = range(183, 185);
       const heights = [181, 182, 183, 184, 185, 186];
-      const read = () => Promise.all(heights.map((height) => store.collectionsByHeight(height)));
+      const read = () => Promise.all(heights.map((height) => store.wholeBlock(height)));
       const before = await read();
       for (const count of [0, 1, 2]) {
         await store.heal([hole]);
@@ -80,16 +80,20 @@ export function rangeSuite({ name, use }: StoreKind): void {
       expect((await run.blockByHeight(121))?.block.id).toBe(at(121).block.id);
       expect(await store.blockByHeight(121)).toBeUndefined();
       expect(await store.blockById(at(121).block.id)).toBeUndefined();
-      expect(await store.collectionPlaces(shared.id, 9)).toEqual([{ height: 183, collectionIndex: 0 }]);
+      expect(await store.places('collection', shared.id, 9)).toMatchObject([
+        { height: 183, collectionIndex: 0 },
+      ]);
       const open = { from: 120, to: 129, next: 122, failures: 0, reason: undefined };
       expect(store.ranges.open()).toEqual([open]);
       await commitThrough(run, chain, 129);
       expect(store.ranges.open()).toEqual([]);
       expect(store.coverage()).toEqual([range(120, 129), range(180, 189)]);
       expect((await store.blockById(at(121).block.id))?.block.height).toBe(121);
-      expect((await store.collectionPlaces(shared.id, 9)).map(({ height }) => height)).toEqual([123, 183]);
+      expect((await store.places('collection', shared.id, 9)).map(({ height }) => height)).toEqual([
+        123, 183,
+      ]);
       const [id] = transactionIdsOf(at(120).collections[0] ?? at(123).collections[0]!);
-      expect((await store.transaction(id!))?.place.height).toBeLessThan(130);
+      expect((await store.item('transaction', id!))?.place.height).toBeLessThan(130);
       expect([store.meta()?.firstHeight, store.latestIndexedHeight()]).toEqual([180, 189]);
     });
 
@@ -138,7 +142,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       await commitThrough(again, chain, its.to);
       expect(store.ranges.open()).toEqual([]);
       expect(store.coverage()).toHaveLength(2);
-      expect(await store.collection(other.id)).toBeUndefined();
+      expect(await store.item('collection', other.id)).toBeUndefined();
     });
 
     it('that fail are remembered with the reason; dropped ones are filled anew, or forgotten', async () => {
@@ -291,7 +295,7 @@ export function rangeSuite({ name, use }: StoreKind): void {
       await store.close();
       store = await home.open();
       expect([store.coverage(), store.meta()?.firstHeight]).toEqual([[range(100, 189)], 100]);
-      expect(await store.collectionPlaces(shared.id, 99)).toHaveLength(9);
+      expect(await store.places('collection', shared.id, 99)).toHaveLength(9);
       await store.commit(batchOf(at(190)));
       for (const { block } of blocksOf(range(100, 190)))
         expect((await store.blockById(block.id))?.block.height).toBe(block.height);

@@ -74,14 +74,14 @@ it('lists a bounded number of places and says that there are more', async () => 
 it('looks twice for an id, as a damaged height leaves the index and comes back', async () => {
   const { store } = await indexed(chain, { sealed: null });
   const { id } = first.collections[0]!;
-  const found = store.collection.bind(store);
+  const found = store.item.bind(store);
   const healing = [{ from: 100, to: 100 }];
   const lookedUp = (now: () => IndexedRange): Promise<unknown> =>
     lookupDocument(store, 'collection', id, now);
   const proven: typeof lookedUp = (now) => proofDocument(store, { kind: 'collection', key: id, to: '' }, now);
   const asked = async (looks: readonly boolean[], later: IndexedRange, ask = lookedUp) => {
     const left = [...looks];
-    store.collection = (key) => (left.shift() === false ? Promise.resolve(undefined) : found(key));
+    store.item = (...by) => (left.shift() === false ? Promise.resolve(undefined) : found(...by));
     const ranges = [range];
     return ask(() => ranges.shift() ?? later).catch((error: unknown) =>
       error instanceof ApiError ? error.body().reason : error,

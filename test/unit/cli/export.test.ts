@@ -243,9 +243,12 @@ describe('an export from a daemon', () => {
     const reader = served.store;
     const read = reader.wholeBlock.bind(reader);
     const asked = new Set<number>();
-    reader.wholeBlock = (height) => {
+    let [reading, most] = [0, 0];
+    reader.wholeBlock = async (height) => {
       asked.add(height);
-      return read(height);
+      reading += 1;
+      most = Math.max(most, reading);
+      return read(height).finally(() => (reading -= 1));
     };
     const slow = await runInProcess(['export', '--api-port', String(served.port), '--quiet'], {
       write: async () => {
@@ -258,6 +261,7 @@ describe('an export from a daemon', () => {
     });
     expect([slow.exit, pages]).toEqual(['done', 2]);
     expect(asked.size).toBeGreaterThan(1_000);
+    expect(most).toBe(16);
   });
 
   it('that has no height yet is followed until a signal ends that', async () => {

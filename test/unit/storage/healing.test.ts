@@ -37,9 +37,9 @@ async function damage(database: MemoryDatabase, [key, value]: Entry, at: number)
 function readsOf(store: LevelIndexStore, height: number): Promise<unknown>[] {
   const { block, collections } = chain[height - FIRST]!;
   return [
-    ...[store.blockByHeight(height), store.blockById(block.id), store.collectionsByHeight(height)],
-    ...collections.map(({ id }) => store.collection(id)),
-    ...collections.flatMap(transactionIdsOf).map((id) => store.transaction(id)),
+    ...[store.blockByHeight(height), store.blockById(block.id), store.wholeBlock(height)],
+    ...collections.map(({ id }) => store.item('collection', id)),
+    ...collections.flatMap(transactionIdsOf).map((id) => store.item('transaction', id)),
   ];
 }
 
@@ -106,7 +106,7 @@ describe('a store with a damaged record', () => {
     const body = keyOf(0x11, 9, 0);
     await damage(database, [body, (await database.get(body))!], 3);
     const [id] = chain[9 - FIRST]!.block.collectionIds;
-    for (const read of [() => store.collection(id!), () => store.collectionsByHeight(9)])
+    for (const read of [() => store.item('collection', id!), () => store.wholeBlock(9)])
       await expect(read()).rejects.toMatchObject({ kind: 'corrupt', height: 9 });
     const met = { height: 9, what: 'body of height 9: its checksum does not match' };
     expect(told).toEqual([met, met]);

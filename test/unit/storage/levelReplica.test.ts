@@ -23,9 +23,9 @@ it('a replica of a store answers as that did when it was told what to show, and 
   expect((await replica.blockByHeight(100))?.block.id).toBe(chain[0]!.block.id);
   expect(await replica.blockByHeight(102)).toBeUndefined();
   const [collection] = chain[2]!.collections;
-  expect(await replica.collection(collection!.id)).toBeUndefined();
+  expect(await replica.item('collection', collection!.id)).toBeUndefined();
   replica.show(shownOf(store));
-  expect((await replica.collection(collection!.id))?.encoded).toEqual(collection!.encoded);
+  expect((await replica.item('collection', collection!.id))?.encoded).toEqual(collection!.encoded);
   for (const transactions of [2, 1]) {
     const page = await replica.accounts.page(query);
     expect(page.transactions).toHaveLength(transactions);

@@ -199,12 +199,12 @@ describe('a pointer or body that makes no sense', () => {
   const idIn = (key: Buffer) => toIdentifier(key.subarray(1, 33));
   /** Whoever asks for what the record of a key is for. */
   const reads: Readonly<Record<number, (store: LevelIndexStore, key: Buffer) => Promise<unknown>>> = {
-    0x11: (store) => store.collectionsByHeight(101),
+    0x11: (store) => store.wholeBlock(101),
     0x20: (store, key) => store.blockById(idIn(key)),
-    0x21: (store, key) => store.collection(idIn(key)),
+    0x21: (store, key) => store.item('collection', idIn(key)),
     0x22: async (store, key) => {
-      await store.transactionPlaces(idIn(key), 10);
-      return store.transaction(idIn(key));
+      await store.places('transaction', idIn(key), 10);
+      return store.item('transaction', idIn(key));
     },
   };
 
@@ -369,13 +369,15 @@ it('what a client gives as a block and its bodies is that block, or is refused b
   const { block, collections } = chain[1]!;
   const bodies = collections.map(({ encoded }) => encoded);
   const memory = new VerificationMemory();
-  expect(verifiedBlock(block, bodies, memory).collections.map(({ id }) => id)).toEqual(block.collectionIds);
+  expect(verifiedBlock({ block, bodies }, memory).collections.map(({ id }) => id)).toEqual(
+    block.collectionIds,
+  );
   for (const [given, words] of [
     [bodies.slice(1), 'body of height 101: it has 1 of 2 collections'],
     [[...bodies].reverse(), 'collection 0 of height 101'],
     [bodies.map(() => Buffer.of(0xff)), 'collection 0 of height 101'],
   ] as const)
-    expect(() => verifiedBlock(block, given, memory)).toThrow(words);
+    expect(() => verifiedBlock({ block, bodies: given }, memory)).toThrow(words);
 });
 
 it('ranges in words are all of a few, and of many the first and the last', () => {

@@ -238,8 +238,8 @@ it('a rewind that overtakes a read has it find nothing, which is no damage', asy
     },
   }));
   const [collection] = chain[2]!.collections;
-  const read: Promise<unknown>[] = [store.transaction(transactionIdsOf(collection!)[0]!)];
-  read.push(store.collection(collection!.id));
+  const read: Promise<unknown>[] = [store.item('transaction', transactionIdsOf(collection!)[0]!)];
+  read.push(store.item('collection', collection!.id));
   await vi.waitFor(() => expect(held).toHaveLength(2), PATIENCE);
   read.push(store.blockByHeight(3), store.blockById(chain[2]!.block.id));
   await vi.waitFor(() => expect(held).toHaveLength(4), PATIENCE);
@@ -323,7 +323,7 @@ it('a batch of many large blocks lets others have their turn, one of a few small
 it('LevelDB hands out transactions that pin no larger buffer', async () => {
   const collection = seededCollection('a', 50, 4 * 1024);
   const store = await filled(makeChain(1, [[collection]]));
-  const { encoded } = (await store.transaction(transactionIdsOf(collection)[0]!))!;
+  const { encoded } = (await store.item('transaction', transactionIdsOf(collection)[0]!))!;
   // Node.js 26 makes its pool a little larger than it says.
   const pool = Buffer.allocUnsafe(1).buffer;
   expect(encoded.buffer.byteLength).toBeLessThanOrEqual(Math.max(encoded.length, pool.byteLength));

@@ -2,11 +2,11 @@ import { accountRoles, ADDRESS_BYTES, identifierBytes, identifyTransactions } fr
 import { toAddress, WireWriter } from '../../../flow/index.js';
 import type { Address, FinalizedBlock, Identifier, RequestFields } from '../../../flow/index.js';
 import { BlockHasher } from '../../../proof/index.js';
-import type { AccountTransaction } from '../../../storage/index.js';
+import type { AccountTransaction, IndexReader } from '../../../storage/index.js';
 import * as accounts from '../../documents/accountTransactions.js';
 import { ApiError, invalidArgument } from '../../view/ApiError.js';
 import { provenOnly, type IndexedRange } from '../../view/indexedRange.js';
-import { IndexView, nodeVersion, type ReadableIndex } from '../../view/IndexView.js';
+import { IndexView, nodeVersion } from '../../view/IndexView.js';
 import type { StatusSource } from '../../view/statusDocument.js';
 import { finalityOf, headerMessage, heightOf, idOf, provableBlock, refuseFullBlock } from './calls.js';
 import type { UnaryCall } from './calls.js';
@@ -42,7 +42,7 @@ type ViewedCall = (request: RequestFields, moment: Moment) => Promise<Buffer>;
  */
 export function accessCalls(
   { chainId, version }: { readonly chainId: string; readonly version: string },
-  { store, status }: { readonly store: ReadableIndex; readonly status: Pick<StatusSource, 'range'> },
+  { store, status }: { readonly store: IndexReader; readonly status: Pick<StatusSource, 'range'> },
 ): Readonly<Record<'access' | 'index', Readonly<Record<string, UnaryCall>>>> {
   const viewed =
     (call: ViewedCall): UnaryCall =>
@@ -69,17 +69,18 @@ export function accessCalls(
     GetBlockHeaderByID: header((request) => idOf('block', request.bytes(1))),
     GetBlockHeaderByHeight: header((request) => heightOf(request.number(1))),
     GetCollectionByID: viewed(collectionResponse),
-    GetFullCollectionByID: viewed(async (request, { view, metadata }) =>
-      transactionsResponse([await view.collection(idOf('collection', request.bytes(1)))], metadata),
-    ),
+    GetFullCollectionByID: viewed(async (request, { view, metadata }) => {
+      const { encoded } = await view.item('collection', idOf('collection', request.bytes(1)));
+      return transactionsResponse([encoded], metadata);
+    }),
     GetTransaction: viewed(async (request, { view, metadata }) => {
-      const { encoded } = await view.transaction(idOf('transaction', request.bytes(1)));
+      const { encoded } = await view.item('transaction', idOf('transaction', request.bytes(1)));
       return new WireWriter().element(1, encoded).element(2, metadata).finish();
     }),
     // Of the guaranteed collections only: system transactions are not indexed.
     GetTransactionsByBlockID: viewed(async (request, { view, metadata }) => {
-      const { block } = await view.block(idOf('block', request.bytes(1)));
-      return transactionsResponse(await view.collectionsOf(block), metadata);
+      const { bodies } = await view.wholeBlock(idOf('block', request.bytes(1)));
+      return transactionsResponse(bodies, metadata);
     }),
   };
   const index = {
@@ -95,7 +96,7 @@ export function accessCalls(
 }
 
 /** `flow.entities.Metadata`: the newest block served here, as finalized and as indexed. There is no node id. */
-function metadataOf(store: Pick<ReadableIndex, 'latestBlock'>): Buffer {
+function metadataOf(store: Pick<IndexReader, 'latestBlock'>): Buffer {
   const latest = store.latestBlock();
   if (latest === undefined) return NOTHING;
   const { id, height } = latest;
@@ -130,7 +131,7 @@ async function blockResponse(
 }
 
 /** Expected errors: ApiError (unknown_id) without evidence of a readable block; StorageError. */
-async function evidenceResponse(highest: number, view: IndexView, store: ReadableIndex): Promise<Buffer> {
+async function evidenceResponse(highest: number, view: IndexView, store: IndexReader): Promise<Buffer> {
   for (const evidence of (await store.evidence()).toReversed()) {
     const { height, id, protocolState, epochState, events } = evidence;
     if (height > highest || !view.covers(height) || (await view.block(height)).block.id !== id) continue;
@@ -143,7 +144,7 @@ async function evidenceResponse(highest: number, view: IndexView, store: Readabl
 /** The transaction ids are recomputed: the index keeps them as keys only. */
 async function collectionResponse(request: RequestFields, { view, metadata }: Moment): Promise<Buffer> {
   const id = idOf('collection', request.bytes(1));
-  const { encoded } = await view.collection(id);
+  const { encoded } = await view.item('collection', id);
   const collection = new WireWriter()
     .bytes(1, identifierBytes(id))
     .elements(
@@ -155,18 +156,14 @@ async function collectionResponse(request: RequestFields, { view, metadata }: Mo
 }
 
 /** Stored collections are `repeated Transaction transactions = 1` already. */
-function transactionsResponse(
-  collections: readonly { readonly encoded: Uint8Array }[],
-  metadata: Buffer,
-): Buffer {
-  const transactions = collections.map(({ encoded }) => encoded);
-  return Buffer.concat([...transactions, new WireWriter().element(2, metadata).finish()]);
+function transactionsResponse(bodies: readonly Uint8Array[], metadata: Buffer): Buffer {
+  return Buffer.concat([...bodies, new WireWriter().element(2, metadata).finish()]);
 }
 
 /** The account route of REST as a call. Expected errors: ApiError; StorageError. */
 async function accountResponse(
   request: RequestFields,
-  store: Pick<ReadableIndex, 'accounts'>,
+  store: Pick<IndexReader, 'accounts'>,
   range: IndexedRange,
 ): Promise<Buffer> {
   const limit = request.number(3);

@@ -199,12 +199,12 @@ function rewind({ height, blockId }: RewindEvent): Buffer {
 }
 
 /** `IndexedBlock` in pieces: a block and its collections have their wire form already. */
-function indexedBlock({ block, collections, isProven }: ProvenBlock): Uint8Array[] {
+function indexedBlock({ block, bodies, isProven }: ProvenBlock): Uint8Array[] {
   const head = new WireWriter().number(1, block.height).bytes(2, identifierBytes(block.id)).finish();
   return [
     head,
     ...field(3, [block.encoded]),
-    ...collections.flatMap((collection) => field(4, [collection.encoded])),
+    ...bodies.flatMap((body) => field(4, [body])),
     new WireWriter().number(5, isProven ? 1 : 0).finish(),
   ];
 }

@@ -4,6 +4,7 @@ import type { FinalizedBlock, Identifier, VerificationMemory } from '../../../fl
 import type { VerifiedCollection } from '../../../flow/index.js';
 import { BlockHasher, checkStoredProof } from '../../../proof/index.js';
 import type { BlockEntry } from '../../port/RangeStore.js';
+import type { WholeBlock } from '../../port/stored.js';
 import { corruptRecord } from '../../StorageError.js';
 import type { CollectionShape } from '../coding/blockRecord.js';
 import type { Database } from '../Database.js';
@@ -35,7 +36,7 @@ function soundEntry(read: ReadBlock, bytes: Buffer, holds?: (block: FinalizedBlo
   }
   if (holds?.(block) === false)
     throw corruptRecord('block record', height, 'the block does not hash to its id');
-  const entry = verifiedBlock(block, collectionsIn(read, bytes));
+  const entry = verifiedBlock({ block, bodies: collectionsIn(read, bytes) });
   for (const [index, { ranges }] of entry.collections.entries()) {
     if (ranges.length !== 2 * (shapes[index] as CollectionShape).transactionCount)
       throw corruptRecord('block record', height, `collection ${index} has another number of transactions`);
@@ -55,8 +56,7 @@ export function proofChecker(chainId: string): (block: FinalizedBlock) => boolea
  * (`corrupt`).
  */
 export function verifiedBlock(
-  block: FinalizedBlock,
-  bodies: readonly Uint8Array[],
+  { block, bodies }: Pick<WholeBlock, 'block' | 'bodies'>,
   memory?: VerificationMemory,
 ): BlockEntry {
   const { height, collectionIds } = block;

@@ -1,4 +1,4 @@
-import type { TransactionPlace } from '../../port/stored.js';
+import type { Place } from '../../port/stored.js';
 import { openKeyOf, openValue } from '../coding/seal.js';
 import { decodeAccountValue, decodeSlice, type AccountValue, type Slice } from '../coding/blockRecord.js';
 import type { Entry } from '../Database.js';
@@ -6,12 +6,12 @@ import { parseAccountKey, parsePointerKey, Prefix } from '../schema.js';
 import type { AccountKey, PointerKey, PointerPrefix } from '../schema.js';
 
 /** The place alone. */
-export function placeOf({ height, collectionIndex, transactionIndex }: TransactionPlace): TransactionPlace {
+export function placeOf({ height, collectionIndex, transactionIndex }: Place): Place {
   return { height, collectionIndex, transactionIndex };
 }
 
 /** A place that an id leads to. */
-export type ReadPlace = Pick<ReadPointer, 'height' | 'collectionIndex' | 'transactionIndex' | 'slice'>;
+export type ReadPlace = Place & Pick<ReadPointer, 'slice'>;
 
 export interface ReadPointer extends PointerKey {
   /** Zero and zero for a block id. */

@@ -1,8 +1,8 @@
 import { ok as assert } from 'node:assert/strict';
 import type { Identifier } from '../../../flow/index.js';
 import type { AccountCoverage, AccountPage, AccountQuery, AccountReader } from '../../port/AccountIndex.js';
-import type { CollectionPlace, CommitteeEvidence, StoredBlock, StoredCollection } from '../../port/stored.js';
-import type { StoredTransaction, TransactionPlace, WholeBlock } from '../../port/stored.js';
+import type { CommitteeEvidence, ItemKind, Place, StoredBlock } from '../../port/stored.js';
+import type { StoredItem, WholeBlock } from '../../port/stored.js';
 import { corruptRecord, isCorruption, type StorageError } from '../../StorageError.js';
 import { openEvidence } from '../blocks/committeeEvidence.js';
 import { placeOf, type ReadPlace } from '../blocks/openPointers.js';
@@ -91,50 +91,36 @@ export abstract class RecordReader implements StoredReads {
     });
   }
 
-  async collectionsByHeight(height: number): Promise<readonly StoredCollection[] | undefined> {
-    return (await this.wholeBlock(height))?.collections;
-  }
-
   wholeBlock(height: number): Promise<WholeBlock | undefined> {
     return this.reporting(async () => {
       const found = await this.#present(height, () => readBody(this.#source.values, height));
       if (found === undefined) return undefined;
-      const { bytes, read } = found;
-      const { block, transactionCounts } = read;
-      const collections = collectionsIn(read, bytes).map((encoded, collectionIndex) => {
-        const id = block.collectionIds[collectionIndex] as Identifier;
-        return { id, place: { height, collectionIndex }, blockId: block.id, encoded };
-      });
-      return { block, transactionCounts, collections };
+      const { block, transactionCounts } = found.read;
+      return { block, transactionCounts, bodies: collectionsIn(found.read, found.bytes) };
     });
   }
 
-  collection(id: Identifier): Promise<StoredCollection | undefined> {
+  item(kind: ItemKind, id: Identifier): Promise<StoredItem | undefined> {
     return this.reporting(async () => {
-      const [pointer] = await this.#places(Prefix.collection, id, 1);
-      const found = pointer && (await this.#follow(pointer));
-      if (pointer === undefined || found === undefined) return undefined;
-      const { collectionId, ...stored } = found;
-      if (collectionId !== id)
-        throw corruptRecord('collection pointer', pointer.height, 'another collection stands at its place');
-      return { id, place: collectionPlace(pointer), ...stored };
+      const [pointer] = await this.#places(Prefix[kind], id, 1);
+      if (pointer === undefined) return undefined;
+      const { height, collectionIndex, slice } = pointer;
+      const found = await this.#present(height, () => readBody(this.#source.values, height, slice));
+      if (found === undefined) return undefined;
+      const { block } = found.read;
+      const collectionId = block.collectionIds[collectionIndex];
+      if (collectionId === undefined)
+        throw corruptRecord('pointer', height, `its block has no collection ${collectionIndex}`);
+      if (kind === 'collection' && collectionId !== id)
+        throw corruptRecord('collection pointer', height, 'another collection stands at its place');
+      // In a separate buffer, which does not pin the whole body.
+      const encoded = Buffer.from(found.bytes);
+      return { id, place: placeOf(pointer), blockId: block.id, collectionId, encoded };
     });
   }
 
-  async collectionPlaces(id: Identifier, limit: number): Promise<readonly CollectionPlace[]> {
-    return (await this.reporting(() => this.#places(Prefix.collection, id, limit))).map(collectionPlace);
-  }
-
-  transaction(id: Identifier): Promise<StoredTransaction | undefined> {
-    return this.reporting(async () => {
-      const [pointer] = await this.#places(Prefix.transaction, id, 1);
-      const found = pointer && (await this.#follow(pointer));
-      return found && { id, place: placeOf(pointer), ...found };
-    });
-  }
-
-  async transactionPlaces(id: Identifier, limit: number): Promise<readonly TransactionPlace[]> {
-    return (await this.reporting(() => this.#places(Prefix.transaction, id, limit))).map(placeOf);
+  async places(kind: ItemKind, id: Identifier, limit: number): Promise<readonly Place[]> {
+    return (await this.reporting(() => this.#places(Prefix[kind], id, limit))).map(placeOf);
   }
 
   async evidence(): Promise<readonly CommitteeEvidence[]> {
@@ -158,18 +144,6 @@ export abstract class RecordReader implements StoredReads {
 
   #places(prefix: PointerPrefix, id: Identifier, limit: number): Promise<readonly ReadPlace[]> {
     return this.#source.pointers(prefix, id, limit, this.coverage());
-  }
-
-  /** What a collection or transaction pointer leads to, in a separate buffer, which does not pin the whole body. */
-  async #follow({ height, collectionIndex, slice }: ReadPlace) {
-    const found = await this.#present(height, () => readBody(this.#source.values, height, slice));
-    if (found === undefined) return undefined;
-    const { block } = found.read;
-    const collectionId = block.collectionIds[collectionIndex];
-    if (collectionId === undefined) {
-      throw corruptRecord('pointer', height, `its block has no collection ${collectionIndex}`);
-    }
-    return { blockId: block.id, collectionId, encoded: Buffer.from(found.bytes) };
   }
 
   /** `undefined` outside the range. Expected errors: `StorageError` (`corrupt`), also for a hole in the range. */
@@ -198,8 +172,4 @@ async function damagedAt<T>(height: number, read: Promise<T>): Promise<T> {
       cause: error,
     });
   }
-}
-
-function collectionPlace({ height, collectionIndex }: ReadPlace): CollectionPlace {
-  return { height, collectionIndex };
 }
