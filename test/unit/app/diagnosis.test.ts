@@ -344,18 +344,18 @@ describe('the lowest missing height, held up', () => {
     const { state, told } = healthyDaemon({ head: 1010 });
     state.facts = { block: { height: 1001, troubles: [], isUnserved: true } };
     const unserved = 'upstream_refusing: waiting for block 1001: no access node serves that height';
-    expect(await told(6_000)).toEqual([unserved]);
+    expect(await told(6_000)).toEqual([`${unserved}; add an --access-node that has it`]);
     const troubles = [trouble({ said: 'says it begins at 2000', count: 3 })];
     state.facts = { block: { height: 1001, troubles, isUnserved: true } };
     expect(await told(1_000)).toEqual([
       expect.stringMatching(
-        /^upstream_refusing: .*no access node serves that height: a:1 says it begins at 2000 \(3 times since/,
+        /^upstream_refusing: .*no access node serves that height: a:1 says it begins at 2000 \(3 times since .*; add an --access-node that has it$/,
       ),
     ]);
     // It went on before it gave the first block.
     state.first = 1001;
     expect((await told(1_000)).join()).toMatch(
-      /at 2000 \(3 .*\); nothing is indexed yet: to begin elsewhere/,
+      /at 2000 \(3 .*; add an --access-node that has it; nothing is indexed yet: to begin elsewhere/,
     );
     // It may come back.
     const gone = trouble({ kind: 'unreachable', said: 'ECONNREFUSED' });
