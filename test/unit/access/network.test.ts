@@ -313,12 +313,21 @@ describe('a node that fails some of the questions', () => {
     expect(net.whyUnserved(41)).toMatchObject([
       { node: 'a:1', kind: 'refused', said: 'says it begins at 100', count: 1 },
     ]);
+    const isAskedFor = async (height: number) => {
+      for (let second = 0; second < 7; second += 1) {
+        net.forHeight(height);
+        await clock.advance(1_000);
+      }
+      return names(net.forHeight(height)).includes('a:1');
+    };
     script.version = version(0);
-    for (let second = 0; second < 7; second += 1) {
-      net.forHeight(41);
-      await clock.advance(1_000);
+    expect(await isAskedFor(41)).toBe(true);
+    // Behind a balancer another node of the spork, which begins later, answers as well.
+    for (const [nodeRoot, isAsked] of [50, 20, 50].map((from, turn) => [from, turn > 0] as const)) {
+      script.version = version(20, nodeRoot);
+      await clock.advance(6 * MINUTE_MS);
+      expect(await isAskedFor(41)).toBe(isAsked);
     }
-    expect(names(net.forHeight(41))).toEqual(['a:1']);
   });
 
   it('is named with its words, how often and since when, while it does not identify itself', async () => {
