@@ -60,27 +60,21 @@ export function lineHeldUp(
   return because(height, what, block?.troubles ?? [], around.clock);
 }
 
-function heldUpByNobody(height: number, what: string, around: Surroundings): HeldUp {
-  const { network, store } = around;
+/** What waits for a height that no node serves, why, and what helps where that lasts. */
+export function heldUpByNobody(
+  height: number,
+  what: string,
+  { clock, network, store }: Pick<Surroundings, 'clock' | 'network' | 'store'>,
+): HeldUp {
+  const none = `${what}: no ${network.source} serves that height`;
+  const { code = 'upstream_refusing', message } = because(height, none, network.whyUnserved(height), clock);
+  const another = network.source === 'peer' ? 'a --peer' : 'an --access-node';
   // Its node went on to the next spork before it gave a block.
   const isGone = store.latestIndexedHeight() < (store.meta()?.firstHeight ?? 0);
   const more = isGone ? '; nothing is indexed yet: to begin elsewhere, name another data directory' : '';
-  const unserved = servedByNobody(`${what}: no ${network.source} serves that height`, height, around, more);
-  return { height, ...unserved, because: 'unserved' };
-}
-
-/** Why no node serves a height: `what` in words, the nodes' reasons and, where these last, what helps; `more` of that. */
-export function servedByNobody(
-  what: string,
-  height: number,
-  { clock, network }: Pick<Surroundings, 'clock' | 'network'>,
-  more = '',
-): { readonly message: string; readonly code: ReadinessCode } {
-  const { code = 'upstream_refusing', message } = because(height, what, network.whyUnserved(height), clock);
   // A node that does not answer may have it.
-  if (code !== 'upstream_refusing') return { message, code };
-  const another = network.source === 'peer' ? 'a --peer' : 'an --access-node';
-  return { message: `${message}; add ${another} that has it${more}`, code };
+  const advice = code === 'upstream_refusing' ? `; add ${another} that has it${more}` : '';
+  return { height, message: message + advice, code, because: 'unserved' };
 }
 
 function heldUpByStore(

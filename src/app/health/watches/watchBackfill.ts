@@ -7,7 +7,7 @@ import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';
-import { HELD_UP_AFTER_MS, lineHeldUp, servedByNobody, SILENT_FOR_MS } from '../heldUp.js';
+import { HELD_UP_AFTER_MS, heldUpByNobody, lineHeldUp, SILENT_FOR_MS } from '../heldUp.js';
 import type { Surroundings } from '../heldUp.js';
 
 const LOOK_EVERY_MS = 500;
@@ -21,7 +21,7 @@ export function watchBackfill(
   parts: Surroundings &
     Pick<IndexingParts, 'backfill' | 'logger' | 'pace'> & { readonly queue: SharedQueue | undefined },
 ) {
-  const { backfill, clock, logger, network, pace, queue, store } = parts;
+  const { backfill, clock, logger, pace, queue, store } = parts;
   /** A range is the queue's as well as the store's. */
   const both = {
     latestIndexedHeight: () => store.latestIndexedHeight(),
@@ -71,7 +71,7 @@ export function watchBackfill(
   };
 
   const whyUnserved = (height: number): string =>
-    servedByNobody(`no ${network.source} serves height ${height}`, height, { clock, network }).message;
+    heldUpByNobody(height, `waiting for height ${height}`, parts).message;
 
   /** What is planned and not paused, while nothing is filled in here or elsewhere because no node serves it. */
   const unserved = () => {
