@@ -5,7 +5,8 @@ import { UpstreamError } from '../UpstreamError.js';
 import { askIdentity } from './identity/askIdentity.js';
 import { foreignMessage, foreignness, type NodeIdentity } from './identity/nodeIdentity.js';
 import { NodePool } from './NodePool.js';
-import { anchorOf, isChainSource, isUsable, nameOf, noteHead, type PoolMember } from './PoolMember.js';
+import { anchorOf, identify, isChainSource, isUsable, nameOf, noteHead } from './PoolMember.js';
+import type { PoolMember } from './PoolMember.js';
 
 /** A node that answers repeats its handshake after this long: it may have crossed a spork unnoticed. */
 const IDENTIFY_EVERY_MS = 300_000;
@@ -211,8 +212,7 @@ export class AccessNetwork extends NodePool {
         isIndexer: member.roles.peer,
         clock: this.dependencies.clock,
       });
-      member.identity = identity;
-      member.refusedBelow = 0;
+      identify(member, identity);
       member.opens = identity.openRoot || identity.isVague ? member.opens + 1 : 0;
       isNews = member.outage || !isUsable(member);
       this.#reached(member, identity);

@@ -35,6 +35,8 @@ export class PoolMember {
   range: ServedRange = { lowest: undefined, endExclusive: undefined };
   /** A lowest height that it named when it refused a height; counts if higher than that of its identity. */
   refusedBelow = 0;
+  /** The lowest height of several nodes behind its address, as behind a balancer: what one lacks, another has. */
+  sharedFrom: number | undefined;
   /** A call could not reach it: it needs a handshake once it is back. */
   outage = false;
   /** Before its next handshake. */
@@ -120,7 +122,19 @@ export function anchorOf(member: PoolMember): number | undefined {
   return member.identity?.sporkRootHeight ?? lowestOf(member);
 }
 
-function lowestOf({ identity, refusedBelow }: PoolMember): number | undefined {
+/** Takes what a handshake has found. A node gets no history back: one that begins lower than before is another. */
+export function identify(member: PoolMember, identity: NodeIdentity): void {
+  const { lowestHeight: lowest, sporkRootHeight: root } = identity;
+  const before = member.sharedFrom ?? member.identity?.lowestHeight;
+  const isSame = root !== undefined && root === member.identity?.sporkRootHeight && !member.roles.peer;
+  if (!isSame || lowest === undefined || before === undefined) member.sharedFrom = undefined;
+  else if (lowest < before) member.sharedFrom = lowest;
+  member.identity = identity;
+  member.refusedBelow = 0;
+}
+
+function lowestOf({ identity, refusedBelow, sharedFrom }: PoolMember): number | undefined {
+  if (sharedFrom !== undefined) return sharedFrom;
   const reported = identity?.lowestHeight;
   return refusedBelow > (reported ?? 0) ? refusedBelow : reported;
 }

@@ -60,13 +60,20 @@ export function lineHeldUp(
   return because(height, what, block?.troubles ?? [], around.clock);
 }
 
-function heldUpByNobody(height: number, what: string, { clock, network, store }: Surroundings): HeldUp {
+/** What waits for a height that no node serves, why, and what helps where that lasts. */
+export function heldUpByNobody(
+  height: number,
+  what: string,
+  { clock, network, store }: Pick<Surroundings, 'clock' | 'network' | 'store'>,
+): HeldUp {
   const none = `${what}: no ${network.source} serves that height`;
   const { code = 'upstream_refusing', message } = because(height, none, network.whyUnserved(height), clock);
+  const another = network.source === 'peer' ? 'a --peer' : 'an --access-node';
   // Its node went on to the next spork before it gave a block.
-  const isGone =
-    code === 'upstream_refusing' && store.latestIndexedHeight() < (store.meta()?.firstHeight ?? 0);
-  const advice = isGone ? '; nothing is indexed yet: to begin elsewhere, name another data directory' : '';
+  const isGone = store.latestIndexedHeight() < (store.meta()?.firstHeight ?? 0);
+  const more = isGone ? '; nothing is indexed yet: to begin elsewhere, name another data directory' : '';
+  // A node that does not answer may have it.
+  const advice = code === 'upstream_refusing' ? `; add ${another} that has it${more}` : '';
   return { height, message: message + advice, code, because: 'unserved' };
 }
 

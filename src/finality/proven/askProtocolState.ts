@@ -78,6 +78,6 @@ export async function askProtocolState(
   return {
     state: undefined,
     isLacking: isLacking && said.length > 0,
-    reason: `no access node gives the protocol state of block ${height}: ${why}${others}`,
+    reason: `no node or peer gives the protocol state of block ${height}: ${why}${others}`,
   };
 }

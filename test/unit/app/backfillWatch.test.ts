@@ -23,7 +23,8 @@ class World {
   constructor() {
     const { clock, logger } = this;
     const parts = {
-      ...{ clock, logger, store: { trouble: () => this.trouble } },
+      ...{ clock, logger },
+      store: { latestIndexedHeight: () => 0, meta: () => ({}), trouble: () => this.trouble },
       queue: { trouble: () => this.queueTrouble },
       backfill: { state: () => this.state, running: () => this.running, filled: () => this.filled },
       pace: { heldBack: () => this.heldBack },
@@ -69,6 +70,9 @@ class World {
     };
   }
 }
+
+const unservedAt = (height: number) =>
+  `waiting for height ${height}: no access node serves that height; add an --access-node that has it`;
 
 /** Two halves of a plan, which run. */
 function twoRanges() {
@@ -140,7 +144,7 @@ it('names what is planned and served by no node, unless it is paused', async () 
   await world.clock.advance(6_000);
   expect(world.told()).toEqual([]);
   await world.clock.advance(4_000);
-  expect(world.told()).toEqual([['history is held up', 'no access node serves height 5']]);
+  expect(world.told()).toEqual([['history is held up', unservedAt(5)]]);
 });
 
 it('says that history makes way for the live range, which is no fault', async () => {
@@ -193,8 +197,7 @@ it('finds the plan of a height, one at work before one that is paused', () => {
   world.state = { ...world.state, plans, unserved: [{ from: 30, to: 50 }] };
   const range = { from: 10, to: 19 };
   expect(world.watch.plannedAt(16)).toMatchObject({ plan: 2, isPaused: false, range });
-  const unserved = 'no access node serves height 30';
-  expect(world.watch.plannedAt(30)).toMatchObject({ plan: 2, range: null, unserved });
+  expect(world.watch.plannedAt(30)).toMatchObject({ plan: 2, range: null, unserved: unservedAt(30) });
   expect(world.watch.plannedAt(5)).toMatchObject({ plan: 1, isPaused: true, range: null });
   expect(world.watch.plannedAt(60)).toBeUndefined();
 });

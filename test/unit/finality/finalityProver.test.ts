@@ -248,7 +248,7 @@ it.each(['first_use', 'spork_root', 'checkpoint'] as const)(
     const anchor = { kind, height: 385, id: headerAt(385).id };
     expect(proving.status).toMatchObject({ anchor, provenHeight: 389 });
     expect(proving.status.reason).toContain(
-      'who signs after view 399 is not known: no access node gives the protocol state of block 389',
+      'who signs after view 399 is not known: no node or peer gives the protocol state of block 389',
     );
     // Neither does a restart.
     const again = await proved([385, 399], { evidence: proving.evidence, change });

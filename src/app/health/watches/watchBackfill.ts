@@ -6,7 +6,8 @@ import type { RunningRange, SharedQueue } from '../../../ranges/index.js';
 import { sleep } from '../../../runtime/index.js';
 import type { HistoryLine } from '../../line/history/rangeLine.js';
 import type { IndexingParts } from '../../line/runIndexing.js';
-import { HELD_UP_AFTER_MS, lineHeldUp, SILENT_FOR_MS, withTroubles, type Surroundings } from '../heldUp.js';
+import { HELD_UP_AFTER_MS, heldUpByNobody, lineHeldUp, SILENT_FOR_MS } from '../heldUp.js';
+import type { Surroundings } from '../heldUp.js';
 
 const LOOK_EVERY_MS = 500;
 const LOG_EVERY_MS = 10_000;
@@ -19,7 +20,7 @@ export function watchBackfill(
   parts: Surroundings &
     Pick<IndexingParts, 'backfill' | 'logger' | 'pace'> & { readonly queue: SharedQueue | undefined },
 ) {
-  const { backfill, clock, logger, network, pace, queue, store } = parts;
+  const { backfill, clock, logger, pace, queue, store } = parts;
   /** A range is the queue's as well as the store's. */
   const both = {
     latestIndexedHeight: () => store.latestIndexedHeight(),
@@ -69,7 +70,7 @@ export function watchBackfill(
   };
 
   const whyUnserved = (height: number): string =>
-    withTroubles(`no ${network.source} serves height ${height}`, network.whyUnserved(height), clock);
+    heldUpByNobody(height, `waiting for height ${height}`, parts).message;
 
   /** What is planned and not paused, while nothing is filled in here or elsewhere because no node serves it. */
   const unserved = () => {
