@@ -8,7 +8,7 @@ import { every, isAbort, type Clock } from '../../../runtime/index.js';
 import { rangesInWords, type HeightRange, type IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './paceHistory.js';
 import { buildLine, type IndexingLine, type SharedParts } from '../buildLine.js';
-import { confirmRootAbove, rootParentsOf } from '../../lifecycle/knownBlocks.js';
+import { rootParentsOf } from '../../lifecycle/knownBlocks.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
@@ -58,7 +58,6 @@ export async function startRangeLine(
     below: range.from > 0 && !isRoot(range.from) && store.latestBlock() === undefined,
     above: above === undefined && !isInTable && !isRoot(rootHeight),
   };
-  await confirmRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
   let rejectOutcome = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((...ends) => ([settle, rejectOutcome] = ends));
