@@ -51,8 +51,6 @@ export interface SharedParts {
 export interface LineParts extends SharedParts {
   /** The run of heights that the line writes: the live range, or one of history. */
   readonly store: RangeStore;
-  /** The source of everything. */
-  readonly nodes: AccessNodes;
   /** Its heights, end and head are those of the line. Outlives the line, which begins with an empty one. */
   readonly window: Window;
   /** Called when the line cannot continue. */
@@ -79,9 +77,11 @@ export function buildLine(
     readonly neighbours?: FinalizedBlocksOptions['neighbours'];
   },
 ) {
-  const { store, window, listener, network, nodes, slots, room, fail } = parts;
+  const { store, window, listener, network, slots, room, fail } = parts;
   const { clock, random, metrics, logger } = parts;
   const { reachedHeight, isHistory = false, isUrgent = false, rootParents = [], neighbours } = options;
+  const yields = isHistory && !isUrgent;
+  const nodes: AccessNodes = yields ? network.history : network;
   const common = { nodes, clock, random, metrics, logger };
   const rootParentsInTable = rootParentsOf(parts.sporks);
   const { outdated, onFatal } = judgeEnd(parts);
@@ -145,7 +145,7 @@ export function buildLine(
       {
         ...config.requester,
         workersPerHeight: config.workersPerHeight,
-        isHistory: isHistory && !isUrgent,
+        isHistory: yields,
         holdBackMs: isMirror ? MIRROR_HOLD_BACK_MS : DEFAULT_HOLD_BACK_MS,
       },
       { ...common, ...sink, slots, mcq, forecast, onFatal },

@@ -45,7 +45,6 @@ export async function startRangeLine(
   const { clock, listener, network } = parts;
   const damaged = common([range], parts.store.healing());
   const isUrgent = damaged.length > 0;
-  const nodes = isUrgent ? network : network.history;
   const isRoot = (height: number): boolean => network.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
@@ -99,7 +98,7 @@ export async function startRangeLine(
   const logger: Logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const indexing = buildLine(
     config,
-    { ...parts, store, nodes, window, fail, logger },
+    { ...parts, store, window, fail, logger },
     { isHistory: true, isUrgent, rootParents, neighbours },
   );
   const stopPacing = parts.pace.onMore(() => window.moved());
