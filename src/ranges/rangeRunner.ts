@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { Logger } from '../observability/index.js';
-import { asError, childOf, isAbort, OperatorError, whenAborted } from '../runtime/index.js';
+import { asError, childOf, isAbort, OperatorError, places } from '../runtime/index.js';
+import { runTogether, whenAborted } from '../runtime/index.js';
 import { isCorruption, RangeLostError, type FoundDamage, type HeightRange } from '../storage/index.js';
 import type { RangeJob, WorkSource } from './ports.js';
 
@@ -89,27 +90,17 @@ export function rangeRunner<L extends RangeLine>(parts: {
       [...running].sort((a, b) => a.job.range.from - b.job.range.from),
     /** Resolves when `signal` has aborted and every line is closed. Rejects with an unexpected error, once all lines are closed. */
     run: async (signal: AbortSignal): Promise<void> => {
-      const scope = childOf(signal);
-      // A listener or two for each range: Node.js warns of a leak from eleven on.
-      setMaxListeners(2 * parallelRanges + 8, scope.signal);
-      const failures: unknown[] = [];
-      const failed = (error: unknown): undefined => {
-        failures.push(error);
-        scope.abort();
+      const inTurn = places(1);
+      const fillAll = async (ended: AbortSignal): Promise<void> => {
+        // A listener or two for each range: Node.js warns of a leak from eleven on.
+        setMaxListeners(2 * parallelRanges + 8, ended);
+        for (;;) {
+          const job = await inTurn(() => source.next(ended));
+          if (job === undefined) return;
+          await fill(job, ended);
+        }
       };
-      const filling = new Set<Promise<void>>();
-      for (;;) {
-        const job = await source.next(scope.signal).catch(failed);
-        if (job === undefined) break;
-        const filled = fill(job, scope.signal)
-          .catch(failed)
-          .finally(() => filling.delete(filled));
-        filling.add(filled);
-        if (filling.size >= parallelRanges) await Promise.race(filling);
-      }
-      await Promise.all(filling);
-      scope.abort();
-      if (failures.length > 0) throw failures[0];
+      await runTogether(signal, new Array<typeof fillAll>(parallelRanges).fill(fillAll));
     },
   };
 }

@@ -1,6 +1,6 @@
 import { AbortError, abortReason, asError, sleep, type Clock } from '../runtime/index.js';
 import type { WriteRoom } from './port/IndexStore.js';
-import type { BlockEntry, RangeStore } from './port/RangeStore.js';
+import type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
 import type { BlockHead, SporkRecord } from './port/stored.js';
 
 export interface CommitQueueOptions {
@@ -53,8 +53,8 @@ export function commitQueue(
     readonly clock: Clock;
     /** While there is no room, no batch begins. Default: there is always room. */
     readonly room?: WriteRoom | undefined;
-    /** The sporks to be recorded with these blocks. */
-    readonly newSporks: (entries: readonly BlockEntry[]) => Promise<readonly SporkRecord[]>;
+    /** The sporks to be recorded with a batch. */
+    readonly newSporks: (batch: CommitBatch) => Promise<readonly SporkRecord[]>;
     /** Called before the writes of these blocks resolve; the watermark may have moved. */
     readonly onDurable: (group: Group, durationMs: number) => void;
   },
@@ -121,12 +121,12 @@ export function commitQueue(
 
   const commit = async (group: Group): Promise<void> => {
     const blocks = group.blocks.sort(byHeight);
-    const sporks = await newSporks(blocks);
     // The end of the unbroken run, from the watermark, of heights that are in this batch or durable and confirmed.
     const writing = new Set(blocks.map(({ block }) => block.height));
     let latestIndexedHeight = store.latestIndexedHeight();
     while (writing.has(latestIndexedHeight + 1) || isConfirmed(latestIndexedHeight + 1))
       latestIndexedHeight += 1;
+    const sporks = await newSporks({ blocks, latestIndexedHeight });
     const startedMs = (startedAtMs = clock.monotonic());
     const committed = store.commit({ blocks, latestIndexedHeight, sporks });
     stage();

@@ -9,7 +9,7 @@ export type { CommitQueue, CommitQueueOptions } from './commitQueue.js';
 export { MAX_OPEN_RANGES, MAX_PLANS, MAX_RANGE_HEIGHTS } from './port/RangeBook.js';
 export type { AccountPage, AccountTransaction } from './port/AccountIndex.js';
 export type { BackfillPlan, OpenRange } from './port/RangeBook.js';
-export type { BlockEntry, RangeStore } from './port/RangeStore.js';
+export type { BlockEntry, CommitBatch, RangeStore } from './port/RangeStore.js';
 export type {
   BlockHead,
   CommitteeEvidence,

@@ -59,7 +59,7 @@ const bugs: Readonly<Record<string, Readonly<Record<string, string | readonly [s
     'what an earlier process left above a gap counts before the chain has borne it out':
       '=> store.hasHeight(height)[- && !doubted.has(height)-];',
     'the root of a spork is written without the record of the spork':
-      'const sporks = await newSporks([-blocks-]{+[]+});',
+      'const sporks = await newSporks({ blocks{+: []+}, latestIndexedHeight });',
     'watermark jumps over a gap':
       '    [-while (writing.has(latestIndexedHeight + 1) || isConfirmed(latestIndexedHeight + 1))\n      latestIndexedHeight += 1-]{+latestIndexedHeight = Math.max(latestIndexedHeight, ...blocks.map(({ block }) => block.height))+};',
     'watermark does not pass over what is durable above a gap':

@@ -5,7 +5,7 @@ import { NAMED_BY, type NamedBlock } from '../../finality/index.js';
 import { parseIdentifier, type FinalizedBlock, type Identifier } from '../../flow/index.js';
 import { packageRoot } from '../../runtime/index.js';
 import { unlessDamaged } from '../../storage/index.js';
-import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
+import type { RangeStore } from '../../storage/index.js';
 
 /** The blocks whose ids the configuration knows, best first. */
 export function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {
@@ -27,26 +27,6 @@ export async function soundBlock(
   height: number,
 ): Promise<FinalizedBlock | undefined> {
   return (await unlessDamaged(() => store.blockByHeight(height)))?.block;
-}
-
-/**
- * Records with a range the parent of the spork root just above it, from the spork table, if that root was indexed before the
- * table had it. Otherwise the last block of the range would not link to the root, which may name a discarded parent. Expected
- * errors: `StorageError`.
- */
-export async function confirmRootAbove(
-  { to }: HeightRange,
-  run: RangeStore,
-  { sporks, store }: { readonly sporks: SporkTable; readonly store: Pick<IndexStore, 'blockByHeight'> },
-): Promise<void> {
-  const rootHeight = to + 1;
-  const inTable = sporks.find((root) => root.rootHeight === rootHeight)?.rootParentId;
-  const known = run.meta()?.sporks.find((record) => record.rootHeight === rootHeight);
-  if (inTable === undefined || known?.rootParentId !== undefined) return;
-  const above = await store.blockByHeight(rootHeight);
-  if (above?.block.parentId !== inTable) return;
-  const spork: SporkRecord = { rootHeight, sporkId: known?.sporkId ?? '', rootParentId: inTable };
-  await run.commit({ blocks: [], latestIndexedHeight: run.latestIndexedHeight(), sporks: [spork] });
 }
 
 /** The sporks of a network, from the config/sporks.json that comes with the program. */

@@ -33,16 +33,11 @@ const PEER_FRESH_MS = 5_000;
 /** Longer than the stream of a peer may be late before it is opened again. */
 const MIRROR_HOLD_BACK_MS = 10_000;
 
-/** The head of the chain for a line: a FinalizationListener, or the end of a range. */
-export interface ChainHead extends Pick<FinalizationListener, 'onAnswerAgain'> {
-  readonly finalized: Pick<FinalizationListener['finalized'], 'height' | 'idAt'>;
-  readonly sealed: Pick<FinalizationListener['sealed'], 'height'>;
-}
-
 /** What all lines of a daemon share. */
 export interface SharedParts {
   readonly network: AccessNetwork;
   readonly sporks: SporkTable;
+  readonly listener: FinalizationListener;
   readonly slots: EndpointSlots;
   /** The disk the store is written to. Default: there always is room. */
   readonly room?: WriteRoom | undefined;
@@ -56,10 +51,7 @@ export interface SharedParts {
 export interface LineParts extends SharedParts {
   /** The run of heights that the line writes: the live range, or one of history. */
   readonly store: RangeStore;
-  /** The source of everything. */
-  readonly nodes: AccessNodes;
-  readonly listener: ChainHead;
-  /** Outlives the line, which begins with an empty one. */
+  /** Its heights, end and head are those of the line. Outlives the line, which begins with an empty one. */
   readonly window: Window;
   /** Called when the line cannot continue. */
   readonly fail: (error: unknown) => void;
@@ -74,7 +66,7 @@ export function buildLine(
   parts: LineParts,
   options: {
     /** See `FinalizedBlocksOptions`. */
-    readonly reachedHeight: number;
+    readonly reachedHeight?: number;
     /** A range of history, which yields to the live range in everything. Default false. */
     readonly isHistory?: boolean;
     /** Of history: it does not yield, because readers wait for it. Default false. */
@@ -85,16 +77,18 @@ export function buildLine(
     readonly neighbours?: FinalizedBlocksOptions['neighbours'];
   },
 ) {
-  const { store, window, listener, network, nodes, slots, sporks, room, fail } = parts;
+  const { store, window, listener, network, slots, sporks, room, fail } = parts;
   const { clock, random, metrics, logger } = parts;
   const { reachedHeight, isHistory = false, isUrgent = false, rootParents = [], neighbours } = options;
+  const yields = isHistory && !isUrgent;
+  const nodes: AccessNodes = yields ? network.history : network;
   const common = { nodes, clock, random, metrics, logger };
   const { outdated, onFatal } = judgeEnd(parts);
 
   window.clear();
   const mcq = new MissingCollectionQueue(window);
 
-  const half = Math.ceil(config.window / 2);
+  const half = Math.ceil(window.heights / 2);
   const indexer = new BlockCollectionIndexer(
     {
       groupMaxHeights: Math.min(GROUP_MAX_HEIGHTS, half),
@@ -124,7 +118,7 @@ export function buildLine(
   const streamOptions = {
     ...config.requester,
     silenceMs: STREAM_SILENCE_MS,
-    lookaheadHeights: config.window,
+    lookaheadHeights: window.heights,
     ...(config.ediOnly ? { probeMs: ONLY_SOURCE_PROBE_MS } : {}),
   };
   const edi = config.edi.enabled
@@ -134,7 +128,7 @@ export function buildLine(
     config.peers.length > 0
       ? new ExecutionDataIndexer(
           { ...streamOptions, stream: PEER, freshMs: PEER_FRESH_MS },
-          { ...common, ...sink, dueHeight: () => listener.finalized.height },
+          { ...common, ...sink, dueHeight: () => window.finalizedHeight() },
         )
       : undefined;
   // A mirror's calls go to the peers that send its stream, and would only slow it down.
@@ -149,7 +143,7 @@ export function buildLine(
       {
         ...config.requester,
         workersPerHeight: config.workersPerHeight,
-        isHistory: isHistory && !isUrgent,
+        isHistory: yields,
         holdBackMs: isMirror ? MIRROR_HOLD_BACK_MS : DEFAULT_HOLD_BACK_MS,
       },
       { ...common, ...sink, slots, mcq, forecast, onFatal },
@@ -176,7 +170,7 @@ export function buildLine(
   );
 
   const consumer = new JobConsumer(
-    { maxProcessing: config.maxProcessing, maxSearchAhead: config.window },
+    { maxProcessing: Math.min(window.heights, config.maxProcessing), maxSearchAhead: window.heights },
     {
       jobs: blocks,
       worker: processor,
@@ -222,7 +216,7 @@ export function buildLine(
     await requester?.stop();
     const isSound = await indexer.stop();
     // A complete range is already published, and no longer written to.
-    const isPublished = isHistory && store.latestIndexedHeight() === config.stopHeight;
+    const isPublished = isHistory && store.latestIndexedHeight() === window.stopHeight;
     if (isSound && !isPublished) await indexer.recordLateSpork();
     await Promise.allSettled(running);
   };

@@ -48,7 +48,7 @@ export function indexLive(config: DaemonConfig, parts: IndexingParts, onLine: On
       if (!isReplaced(error) && !wasAborted(error, signal)) lifecycle.fail(error);
     };
     while (!lost.aborted) {
-      line = buildLine(config, { ...parts, nodes: network, fail }, { reachedHeight });
+      line = buildLine(config, { ...parts, fail }, { reachedHeight });
       onLine(line);
       const outdated = await orAborted(line.outdated, lost);
       logger.warn({ reason: outdated }, 'indexing restarts from the watermark');

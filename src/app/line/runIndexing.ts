@@ -2,7 +2,7 @@ import { AccessNetwork, type AccessNetworkDependencies, type OpenChannel } from 
 import type { DaemonConfig } from '../../config/index.js';
 import { endpointSlots, Window } from '../../collections/index.js';
 import { finalityProver, followHeads, proofBackfill } from '../../finality/index.js';
-import type { FinalityProver, FinalizationListener } from '../../finality/index.js';
+import type { FinalityProver } from '../../finality/index.js';
 import { WorkSignal } from '../../jobqueue/index.js';
 import { BlockHasher, readHeader, type CertificateThread } from '../../proof/index.js';
 import { soleLeadership, type Leadership, type SharedQueue } from '../../ranges/index.js';
@@ -18,7 +18,6 @@ import { namedBlocks, soundBlock } from '../lifecycle/knownBlocks.js';
 
 /** Everything that indexing needs, for the live line and the lines of other ranges. */
 export interface IndexingParts extends HistoryParts {
-  readonly listener: FinalizationListener;
   readonly lifecycle: Lifecycle;
   readonly window: Window;
   readonly accountBuilder: ReturnType<typeof accountIndexBuilder>;

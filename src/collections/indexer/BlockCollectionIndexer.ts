@@ -4,7 +4,7 @@ import type { Logger, Metrics } from '../../observability/index.js';
 import type { Clock } from '../../runtime/index.js';
 import { commitQueue } from '../../storage/index.js';
 import type { BlockHead, CommitQueue, CommitQueueOptions } from '../../storage/index.js';
-import type { BlockEntry, RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
+import type { CommitBatch, RangeStore, SporkRecord, WriteRoom } from '../../storage/index.js';
 import { OffChainBlockError } from '../heights/OffChainBlockError.js';
 import type { Window } from '../heights/Window.js';
 
@@ -42,7 +42,7 @@ export class BlockCollectionIndexer {
     this.#queue = commitQueue(store, options, {
       clock,
       room,
-      newSporks: (entries) => this.#newSporks(entries),
+      newSporks: (batch) => this.#newSporks(batch),
       onDurable: ({ blocks, bytes }, durationMs) => {
         for (const { block } of blocks) {
           const record = window.at(block.height);
@@ -102,10 +102,7 @@ export class BlockCollectionIndexer {
     return this.#queue.confirm(height);
   }
 
-  /**
-   * Finishes the current batch and writes no other: waiting and later callers get an AbortError. Their blocks are fetched
-   * again after the restart. Resolves when nothing is being written: with false if the store has failed.
-   */
+  /** Like `CommitQueue.stop`. Blocks that wait are fetched again after the restart. */
   stop(): Promise<boolean> {
     return this.#queue.stop();
   }
@@ -116,7 +113,7 @@ export class BlockCollectionIndexer {
    */
   async recordLateSpork(): Promise<void> {
     const latestIndexedHeight = this.#deps.store.latestIndexedHeight();
-    const sporks = await this.#newSporks([]);
+    const sporks = await this.#newSporks({ blocks: [], latestIndexedHeight });
     if (sporks.length > 0) await this.#deps.store.commit({ blocks: [], latestIndexedHeight, sporks });
   }
 
@@ -136,25 +133,28 @@ export class BlockCollectionIndexer {
    * What is known of sporks and not recorded: of those whose roots are among these blocks, and of that of the watermark, whose
    * root may have been written before any node named it, or its id: a node that moves to the next spork delivers its
    * blocks shortly before its next handshake, and a slow one may report its version later. Depends on the chain alone: a
-   * store that begins at a root gets the same record as one that reached it from below.
+   * store that begins at a root gets the same record as one that reached it from below. And of a spork whose root, just above
+   * the next watermark, was indexed before the table had its parent: the last block of a range would not link to that root.
    */
-  async #newSporks(entries: readonly Pick<BlockEntry, 'block'>[]): Promise<readonly SporkRecord[]> {
+  async #newSporks(batch: CommitBatch): Promise<readonly SporkRecord[]> {
     const { rootParentAt, sporkFor, store } = this.#deps;
     const recorded = store.meta()?.sporks ?? [];
-    const blocks = new Map(entries.map(({ block }) => [block.height, block]));
+    const blocks = new Map(batch.blocks.map(({ block }) => [block.height, block]));
+    const above = batch.latestIndexedHeight + 1;
     const height = store.latestIndexedHeight();
     const passed = recorded.findLast(({ rootHeight }) => rootHeight <= height)?.rootHeight ?? 0;
     const late = sporkFor?.(height)?.rootHeight ?? Infinity;
     const sporks: SporkRecord[] = [];
-    for (const rootHeight of [...(late >= passed && late <= height ? [late] : []), ...blocks.keys()]) {
+    for (const rootHeight of [...(late >= passed && late <= height ? [late] : []), ...blocks.keys(), above]) {
       const known = recorded.find((record) => record.rootHeight === rootHeight);
       const spork = known === undefined || known.sporkId === '' ? sporkFor?.(rootHeight) : undefined;
       const isNew =
         spork?.rootHeight === rootHeight && spork.sporkId !== known?.sporkId && !this.#isRefuted(spork);
       const parentId = known?.rootParentId ?? rootParentAt?.(rootHeight);
       if (!isNew && parentId === known?.rootParentId) continue;
-      // `undefined`: below the first height.
+      // `undefined`: below the first height, or not indexed yet.
       const root = blocks.get(rootHeight) ?? (await store.blockByHeight(rootHeight))?.block;
+      if (root === undefined && rootHeight > height) continue;
       const sporkId = isNew && this.#mayBegin(spork, root) ? spork.sporkId : known?.sporkId;
       const rootParentId = parentId === root?.parentId ? parentId : known?.rootParentId;
       if (sporkId === known?.sporkId && rootParentId === known?.rootParentId) continue;

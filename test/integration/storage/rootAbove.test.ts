@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { parseSporkTable } from '../../../src/access/pool/sporks/sporkTable.js';
-import { confirmRootAbove } from '../../../src/app/lifecycle/knownBlocks.js';
-import { sha3, toIdentifier } from '../../../src/flow/index.js';
-import { ParentLinkError } from '../../../src/storage/index.js';
-import { chainWith, commitThrough, makeBlock, metaFrom, storeKinds } from '../../support/index.js';
+import { BlockCollectionIndexer } from '../../../src/collections/index.js';
+import { sha3, toIdentifier, type Identifier } from '../../../src/flow/index.js';
+import { createMetrics, silentLogger } from '../../../src/observability/index.js';
+import { systemClock } from '../../../src/runtime/index.js';
+import { ParentLinkError, type RangeStore } from '../../../src/storage/index.js';
+import { chainWith, makeBlock, metaFrom, storeKinds, windowOf } from '../../support/index.js';
 
 const FIRST = 100;
 const ROOT = 110;
@@ -11,17 +12,18 @@ const ROOT = 110;
 const discarded = toIdentifier(sha3(Buffer.from('discarded')));
 const lower = chainWith(FIRST, ROOT - FIRST, () => []);
 const root = makeBlock(ROOT, discarded, []);
-const chain = [...lower, root, makeBlock(ROOT + 1, root.block.id, [])];
+const upper = [root, makeBlock(ROOT + 1, root.block.id, [])];
 const range = { from: FIRST, to: ROOT - 1 };
-const spork = (
-  name: string,
-  rootHeight: number,
-  endHeightExclusive: number | null,
-  rootParentId: string,
-) => ({ ...{ name, rootHeight, endHeightExclusive, rootParentId, accessNodes: [`${name}.test:9000`] } });
-const table = (rootParentId: string) => {
-  const devnet = [spork('one', FIRST, ROOT, 'aa'.repeat(32)), spork('two', ROOT, null, rootParentId)];
-  return parseSporkTable({ devnet }, 'devnet', 'of the test');
+const metrics = createMetrics({ version: 'test', node: 'test' });
+/** Writes the whole range, as its line does. */
+const fill = (run: RangeStore, inTable?: Identifier) => {
+  const rootParentAt = (height: number) => (height === ROOT ? inTable : undefined);
+  const common = { clock: systemClock, logger: silentLogger, metrics };
+  const indexer = new BlockCollectionIndexer(
+    { groupMaxHeights: 4, groupMaxBytes: 1e6 },
+    { ...common, store: run, window: windowOf(run, { heights: 100 }), rootParentAt },
+  );
+  return Promise.all(lower.map(({ block }) => indexer.onReceivedCollectionsForBlock(block, [])));
 };
 
 describe.each(storeKinds)('a range below an unconfirmed root, on $name', ({ use }) => {
@@ -34,16 +36,12 @@ describe.each(storeKinds)('a range below an unconfirmed root, on $name', ({ use 
     const home = await newHome();
     const store = await home.open();
     await store.initialise({ ...metaFrom(ROOT), sporks });
-    await store.commit({ blocks: chain.slice(-2), latestIndexedHeight: ROOT + 1 });
-    const refused = await store.ranges.run(range);
-    await confirmRootAbove(range, refused, { store, sporks: [] });
-    await confirmRootAbove(range, refused, { store, sporks: table('bb'.repeat(32)) });
-    await expect(commitThrough(refused, chain, ROOT - 1)).rejects.toThrow(ParentLinkError);
-
-    await store.ranges.change({ dropped: [range] });
-    const run = await store.ranges.run(range);
-    await confirmRootAbove(range, run, { store, sporks: table(discarded) });
-    await commitThrough(run, chain, ROOT - 1);
+    await store.commit({ blocks: upper, latestIndexedHeight: ROOT + 1 });
+    for (const inTable of [undefined, toIdentifier(Buffer.alloc(32, 0xbb))]) {
+      await expect(fill(await store.ranges.run(range), inTable)).rejects.toThrow(ParentLinkError);
+      await store.ranges.change({ dropped: [range] });
+    }
+    await fill(await store.ranges.run(range), discarded);
     expect(store.coverage()).toEqual([{ from: FIRST, to: ROOT + 1 }]);
     expect(store.meta()?.sporks.at(-1)).toMatchObject({ rootHeight: ROOT, rootParentId: discarded });
   });

@@ -7,8 +7,7 @@ import type { RangeJob, RangeLine, RangeOutcome } from '../../../ranges/index.js
 import { every, isAbort, type Clock } from '../../../runtime/index.js';
 import { rangesInWords, type HeightRange, type IndexStore } from '../../../storage/index.js';
 import type { HistoryPace } from './paceHistory.js';
-import { buildLine, type ChainHead, type IndexingLine, type SharedParts } from '../buildLine.js';
-import { confirmRootAbove } from '../../lifecycle/knownBlocks.js';
+import { buildLine, type IndexingLine, type SharedParts } from '../buildLine.js';
 
 /** How often the nodes' blocks are compared with those indexed next to the range. */
 const LOOK_EVERY_MS = 1_000;
@@ -28,7 +27,6 @@ export interface HistoryLine extends RangeLine {
 /** The parts of the daemon that ranges need. */
 export interface HistoryParts extends SharedParts {
   readonly store: IndexStore;
-  readonly listener: ChainHead;
   readonly pace: HistoryPace;
 }
 
@@ -43,10 +41,9 @@ export async function startRangeLine(
   { range, store }: RangeJob,
   onGrown: (heights: number) => void,
 ): Promise<HistoryLine> {
-  const { clock, network } = parts;
+  const { clock, listener, network } = parts;
   const damaged = common([range], parts.store.healing());
   const isUrgent = damaged.length > 0;
-  const nodes = isUrgent ? network : network.history;
   const isRoot = (height: number): boolean => network.sporkAt(height)?.rootHeight === height;
   const rootHeight = range.to + 1;
   const above = await parts.store.blockByHeight(rootHeight);
@@ -59,21 +56,20 @@ export async function startRangeLine(
     below: range.from > 0 && !isRoot(range.from) && store.latestBlock() === undefined,
     above: above === undefined && !isInTable && !isRoot(rootHeight),
   };
-  await confirmRootAbove(range, store, parts);
   let settle = (_outcome: RangeOutcome): void => undefined;
   let rejectOutcome = (_error: unknown): void => undefined;
   const outcome = new Promise<RangeOutcome>((...ends) => ([settle, rejectOutcome] = ends));
   const fail = (error: unknown): void => {
     if (!isAbort(error)) rejectOutcome(error);
   };
-  const listener = headBeyond(parts);
   const share = config.maxInFlightBytes / config.backfill.parallelRanges;
   const limitBytes = Math.max(MIN_IN_FLIGHT_BYTES, Math.floor(share));
   const window = new Window(
     { heights: config.backfill.window, stopHeight: range.to, limitBytes },
     {
       store,
-      finalizedHeight: () => listener.finalized.height,
+      // The chain is past the range, whatever head is reported.
+      finalizedHeight: () => Math.max(listener.finalized.height ?? 0, parts.store.latestIndexedHeight()),
       ...(isUrgent ? {} : { share: () => parts.pace.share() }),
     },
   );
@@ -100,14 +96,9 @@ export async function startRangeLine(
     parts.logger.debug({ from: range.from, to: range.to, ...fields }, message);
   const logger: Logger = { debug: quiet, info: quiet, warn: quiet, error: quiet };
   const indexing = buildLine(
-    {
-      ...config,
-      window: config.backfill.window,
-      maxProcessing: Math.min(config.backfill.window, config.maxProcessing),
-      stopHeight: range.to,
-    },
-    { ...parts, store, nodes, listener, window, fail, logger },
-    { reachedHeight: parts.store.latestIndexedHeight(), isHistory: true, isUrgent, rootParents, neighbours },
+    config,
+    { ...parts, store, window, fail, logger },
+    { isHistory: true, isUrgent, rootParents, neighbours },
   );
   const stopPacing = parts.pace.onMore(() => window.moved());
   const failed = (reason: string): void => settle({ kind: 'failed', reason });
@@ -123,21 +114,6 @@ export async function startRangeLine(
   };
   const stillMs = (): number => clock.monotonic() - grewAtMs;
   return { indexing, meter, outcome, stillMs, close };
-}
-
-/** The chain is past the range, whatever head is reported. */
-function headBeyond({ listener, store }: Pick<HistoryParts, 'listener' | 'store'>): ChainHead {
-  const { finalized, sealed } = listener;
-  return {
-    finalized: {
-      get height() {
-        return Math.max(finalized.height ?? 0, store.latestIndexedHeight());
-      },
-      idAt: (height) => finalized.idAt(height),
-    },
-    sealed,
-    onAnswerAgain: (callback) => listener.onAnswerAgain(callback),
-  };
 }
 
 /** Why the nodes have no blocks that link to those next to the range; `undefined`: they may have. */
