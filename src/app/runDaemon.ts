@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
-import { redirectLibraryLogs, type OpenChannel } from '../access/index.js';
-import type { DaemonConfig } from '../config/index.js';
+import { redirectLibraryLogs, type OpenChannel, type SporkTable } from '../access/index.js';
+import { readHeightsToFill, type DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, liveTerminal, loadPrettyLine } from '../observability/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { TerminalStream } from '../observability/index.js';
@@ -19,6 +19,7 @@ import { readShippedSporks } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier, type ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { watchDescriptors } from './lifecycle/watchDescriptors.js';
+import { rootOf } from './line/history/plans.js';
 import { isFinished, openUpstream, runIndexing } from './line/runIndexing.js';
 import { reloadWhenWanted, type Reloading } from './reloadWhenWanted.js';
 import { startServers } from './startServers.js';
@@ -133,9 +134,17 @@ export async function runDaemon(
   return 'done';
 }
 
-/** Reads certificates, tokens and the metadata for nodes as a start does. Expected errors: those of `openSecretFiles`. */
+/** The sporks of the network. Expected errors: OperatorError `configuration` if history is to begin at one that is not there. */
+async function sporksOf({ backfill, network }: DaemonConfig): Promise<SporkTable> {
+  const sporks = await readShippedSporks(network);
+  const { from } = readHeightsToFill(backfill.plan ?? '') ?? {};
+  if (typeof from === 'object') rootOf(from.spork, sporks, 'configuration');
+  return sporks;
+}
+
+/** Reads certificates, tokens and the metadata for nodes as a start does. Expected errors: those of `openSecretFiles` and `sporksOf`. */
 export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
-  const sporks = await readShippedSporks(config.network);
+  const sporks = await sporksOf(config);
   const metrics = createMetrics({ version: programVersion, node: process.version });
   await openSecretFiles(config, { clock: systemClock, logger: silentLogger, metrics, sporks });
 }
@@ -152,7 +161,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   metrics.networkInfo.set({ network, chain: config.chainId }, 1);
   logger.info({ version: programVersion, network, dataDir }, 'starting');
 
-  const sporks = await readShippedSporks(network);
+  const sporks = await sporksOf(config);
   const descriptors = watchDescriptors(config, own);
   lifecycle.supervise(descriptors.run(signal));
   const secretFiles = await openSecretFiles(config, { ...own, sporks });

@@ -3,7 +3,7 @@ import { readHeightsToFill, type HeightsToFill } from '../../../config/index.js'
 import type { Logger } from '../../../observability/index.js';
 import { localWorkSource } from '../../../ranges/index.js';
 import type { FillOrder, ServedHeights, SharedQueue, WorkSource } from '../../../ranges/index.js';
-import { OperatorError, type Clock, type Random } from '../../../runtime/index.js';
+import { OperatorError, type Clock, type ExitReason, type Random } from '../../../runtime/index.js';
 import { sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore } from '../../../storage/index.js';
 import { notUnderstood } from '../../lifecycle/openControlSocket.js';
@@ -66,14 +66,7 @@ function heightsOf({ from, to }: HeightsToFill, known: KnownChain): HeightRange 
 
 function lowestOf(from: HeightsToFill['from'], { network, sporks, store }: KnownChain): number {
   if (typeof from === 'number') return from;
-  if (typeof from === 'object') {
-    const spork = sporks.find(({ name }) => name === from.spork);
-    if (spork !== undefined) return spork.rootHeight;
-    const names = sporks.map(({ name }) => name).join(', ');
-    const has = names === '' ? '' : `, which has ${names}`;
-    const message = `There is no spork ${from.spork} in config/sporks.json for this network${has}.`;
-    throw new OperatorError('usage', message);
-  }
+  if (typeof from === 'object') return rootOf(from.spork, sporks, 'usage');
   const recorded = store.meta()?.sporks ?? [];
   const [lowestKnown] = [...sporks, ...recorded].map(({ rootHeight }) => rootHeight).sort((a, b) => a - b);
   const lowest =
@@ -91,6 +84,15 @@ function lowestOf(from: HeightsToFill['from'], { network, sporks, store }: Known
     );
   const message = `No access node reports ${which}. Name a height to begin the plan at.`;
   throw new OperatorError('unavailable', message);
+}
+
+/** The root height of a spork of the table. Expected errors: OperatorError `exit`, which names those that are there. */
+export function rootOf(spork: string, sporks: SporkTable, exit: ExitReason): number {
+  const found = sporks.find(({ name }) => name === spork);
+  if (found !== undefined) return found.rootHeight;
+  const names = sporks.map(({ name }) => name).join(', ');
+  const has = names === '' ? '' : `, which has ${names}`;
+  throw new OperatorError(exit, `There is no spork ${spork} in config/sporks.json for this network${has}.`);
 }
 
 /** Where the ranges of a store come from: the queue of the processes that share it, or the store alone. */
