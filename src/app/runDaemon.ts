@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
-import { redirectLibraryLogs, type OpenChannel, type SporkTable } from '../access/index.js';
-import { readHeightsToFill, type DaemonConfig } from '../config/index.js';
+import { redirectLibraryLogs, type OpenChannel } from '../access/index.js';
+import type { DaemonConfig } from '../config/index.js';
 import { createLogger, createMetrics, liveTerminal, loadPrettyLine } from '../observability/index.js';
 import { silentLogger } from '../observability/index.js';
 import type { TerminalStream } from '../observability/index.js';
@@ -15,11 +15,10 @@ import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
 import { RECORD_FILE, removeIfPossible, storePathOf } from './lifecycle/daemonRecord.js';
-import { readShippedSporks } from './lifecycle/knownBlocks.js';
+import { sporksOf } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier, type ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { watchDescriptors } from './lifecycle/watchDescriptors.js';
-import { rootOf } from './line/history/plans.js';
 import { isFinished, openUpstream, runIndexing } from './line/runIndexing.js';
 import { reloadWhenWanted, type Reloading } from './reloadWhenWanted.js';
 import { startServers } from './startServers.js';
@@ -132,14 +131,6 @@ export async function runDaemon(
   }
   logger.info({}, 'stopped');
   return 'done';
-}
-
-/** The sporks of the network. Expected errors: OperatorError `configuration` if history is to begin at one that is not there. */
-async function sporksOf({ backfill, network }: DaemonConfig): Promise<SporkTable> {
-  const sporks = await readShippedSporks(network);
-  const { from } = readHeightsToFill(backfill.plan ?? '') ?? {};
-  if (typeof from === 'object') rootOf(from.spork, sporks, 'configuration');
-  return sporks;
 }
 
 /** Reads certificates, tokens and the metadata for nodes as a start does. Expected errors: those of `openSecretFiles` and `sporksOf`. */

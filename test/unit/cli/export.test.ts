@@ -211,10 +211,8 @@ describe('a file that was cut', () => {
   const older = async () => changed((await run('--to', String(MIDDLE))).out);
   const lastBlock = (): Buffer => whole.subarray(whole.lastIndexOf('{"kind":"block"'));
 
-  function withoutOneTransaction(): Buffer {
-    const at = whole.indexOf('{"kind":"transaction"');
-    return Buffer.concat([whole.subarray(0, at), whole.subarray(lineEnd(at))]);
-  }
+  const withoutOneTransaction = (at = whole.indexOf('{"kind":"transaction"')): Buffer =>
+    Buffer.concat([whole.subarray(0, at), whole.subarray(lineEnd(at))]);
 });
 
 describe('an export from a daemon', () => {

@@ -41,13 +41,8 @@ const refused = (message: RegExp | string, exit: ExitReason = 'configuration') =
 it('by default follows mainnet through the public node, below its rate limit', () => {
   const { config } = load();
   const accessNodes = ['grpc://access.mainnet.nodes.onflow.org:9000'];
-  const dataDir = join('data', 'mainnet');
-  expect(config).toMatchObject({
-    chainId: 'flow-mainnet',
-    accessNodes,
-    dataDir,
-    access: { ratePerSecond: 80 },
-  });
+  const chain = { chainId: 'flow-mainnet', dataDir: join('data', 'mainnet') };
+  expect(config).toMatchObject({ ...chain, accessNodes, access: { ratePerSecond: 80 } });
   expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
   expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
   expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
