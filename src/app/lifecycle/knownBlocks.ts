@@ -1,11 +1,13 @@
 import { join } from 'node:path';
 import { readSporkTable, type SporkTable } from '../../access/index.js';
-import { readHeightsToFill, type DaemonConfig } from '../../config/index.js';
+import type { DaemonConfig } from '../../config/index.js';
 import { NAMED_BY, type NamedBlock, type RootParent } from '../../finality/index.js';
 import { parseIdentifier, type FinalizedBlock } from '../../flow/index.js';
-import { OperatorError, packageRoot, type ExitReason } from '../../runtime/index.js';
+import { packageRoot } from '../../runtime/index.js';
 import { unlessDamaged } from '../../storage/index.js';
 import type { HeightRange, IndexStore, RangeStore, SporkRecord } from '../../storage/index.js';
+import { readHeightsToFill } from '../../config/index.js';
+import { OperatorError, type ExitReason } from '../../runtime/index.js';
 
 /** The blocks whose ids the configuration knows, best first. */
 export function namedBlocks(checkpoint: string | undefined, sporks: SporkTable): NamedBlock[] {

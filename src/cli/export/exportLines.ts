@@ -26,8 +26,7 @@ export async function exportLines(
     path === null ? undefined : await fileOutput(path, { ...parts, resume: flags.resume, tally });
   const write = (bytes: Uint8Array): Promise<boolean> => (output ?? terminal).write(bytes);
   try {
-    const [first, last] = [tally.first(), tally.last()];
-    const file = named(path ?? '');
+    const [first, last, file] = [tally.first(), tally.last(), named(path ?? '')];
     if (first !== undefined && flags.from !== null && first.height !== flags.from)
       throw wrongUse(`${file} begins at height ${first.height}, not at --from ${flags.from}.`);
     if (last !== undefined) checkNotBeyond(file, last.height, flags.to);
