@@ -15,7 +15,7 @@ import { openSecretFiles } from './guard/openSecretFiles.js';
 import type { DaemonParts } from './health/diagnose.js';
 import { startHealth, watchStorage } from './health/startHealth.js';
 import { RECORD_FILE, removeIfPossible, storePathOf } from './lifecycle/daemonRecord.js';
-import { readShippedSporks } from './lifecycle/knownBlocks.js';
+import { sporksOf } from './lifecycle/knownBlocks.js';
 import { openLifecycle } from './lifecycle/openLifecycle.js';
 import { openServiceNotifier, type ServiceNotifier } from './lifecycle/openServiceNotifier.js';
 import { watchDescriptors } from './lifecycle/watchDescriptors.js';
@@ -133,9 +133,9 @@ export async function runDaemon(
   return 'done';
 }
 
-/** Reads certificates, tokens and the metadata for nodes as a start does. Expected errors: those of `openSecretFiles`. */
+/** Reads certificates, tokens and the metadata for nodes as a start does. Expected errors: those of `openSecretFiles` and `sporksOf`. */
 export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
-  const sporks = await readShippedSporks(config.network);
+  const sporks = await sporksOf(config);
   const metrics = createMetrics({ version: programVersion, node: process.version });
   await openSecretFiles(config, { clock: systemClock, logger: silentLogger, metrics, sporks });
 }
@@ -152,7 +152,7 @@ async function indexAndServe(config: DaemonConfig, own: Begun): Promise<void> {
   metrics.networkInfo.set({ network, chain: config.chainId }, 1);
   logger.info({ version: programVersion, network, dataDir }, 'starting');
 
-  const sporks = await readShippedSporks(network);
+  const sporks = await sporksOf(config);
   const descriptors = watchDescriptors(config, own);
   lifecycle.supervise(descriptors.run(signal));
   const secretFiles = await openSecretFiles(config, { ...own, sporks });

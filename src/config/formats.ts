@@ -166,7 +166,7 @@ const MAX_ADDRESS_LENGTH = 2_048;
 
 /** Base address of an HTTP interface: no credentials, query or fragment, and no `/` or `/v1` at its end. */
 export const httpAddress: Format<string> = {
-  allowed: 'an address such as https://host, or http://host:port/path, to which /v1/… is added',
+  allowed: 'an address such as https://host, or http://localhost:8070/path, to which /v1/… is added',
   value: 'url',
   isSensitive: true,
   coerce: (written) => baseOf(written) ?? written,

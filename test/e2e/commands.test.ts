@@ -100,9 +100,10 @@ describe('start', () => {
     ['below that of a node that joined late', '--start-height 139', late, { nodeRootHeight: 140 }],
     ['that a node may have', '--start-height 139 --access-node 127.0.0.1:1', mute, { nodeRootHeight: 140 }],
     ['above the stop height', '--stop-height 150', /stopHeight 150 is below the first height, 200/, {}],
+    ['with a plan from a spork that is not there', '--backfill spork:x.9', /There is no spork x\.9/, {}],
     ['below the root of a network that has none before', '--start-height 80', /--start-height 100/, {}],
     ['that nobody serves', '--network testnet --start-height 50000000', between, testnet],
-  ])('refuses a start height %s', async (_, flags, why, node) => {
+  ])('refuses a start %s', async (_, flags, why, node) => {
     const dataDir = node === undefined ? await filledStore() : scratchDirectory();
     const asked = node === undefined ? nowhere : await nodeWith(node);
     expectRefusal(await runStart(asked, dataDir, ...flags.split(' ')), why === mute ? 75 : 78, why);

@@ -188,6 +188,7 @@ describe('doctor', () => {
       const { saying } = await examined([...start, '--backfill', heights]);
       expect(saying('disk', 'ok')).toContain(`and ${toCome} heights to come need`);
     }
+    expect(await runCommand(['doctor', '--backfill', 'spork:x.9'])).toMatchObject({ code: 78, stdout: '' });
   });
 
   it('asks for blocks as they are proven from, which an indexer has not', async () => {

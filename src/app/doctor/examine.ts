@@ -7,7 +7,7 @@ import { countHeights } from '../../ranges/index.js';
 import { OperatorError, within, type Clock } from '../../runtime/index.js';
 import { joined, without } from '../../storage/index.js';
 import { credentialsFor, knownNodes, readNodeMetadata } from '../guard/nodeMetadata.js';
-import { namedBlocks, readShippedSporks } from '../lifecycle/knownBlocks.js';
+import { namedBlocks, rootOf, sporksOf } from '../lifecycle/knownBlocks.js';
 import { checkDisk } from './disk.js';
 import { checkCertificate, checkExposure } from './exposure.js';
 import { checkClock, checkNodes, checkPeers } from './nodes.js';
@@ -40,7 +40,7 @@ export async function examine(
       onVerdict(verdict);
     }
   };
-  const sporks = await readShippedSporks(config.network);
+  const sporks = await sporksOf(config);
   let stored = nothingStored;
   let surveys: readonly NodeSurvey[] = [];
   await check('store', async () => {
@@ -116,7 +116,7 @@ function heightsToCome(
   { backfill, startHeight, stopHeight }: DaemonConfig,
   { coverage, plans }: StoredHeights,
   surveys: readonly NodeSurvey[],
-  sporks: Awaited<ReturnType<typeof readShippedSporks>>,
+  sporks: Awaited<ReturnType<typeof sporksOf>>,
 ): number | undefined {
   const head = headOf(surveys);
   if (head === undefined) return undefined;
@@ -127,9 +127,8 @@ function heightsToCome(
   const planned = readHeightsToFill(backfill.plan ?? '');
   const lowestOf = (from: HeightsToFill['from']): number => {
     if (typeof from === 'number') return from;
-    if (from === 'root') return root;
-    const spork = typeof from === 'object' ? sporks.find(({ name }) => name === from.spork) : sporks[0];
-    return spork?.rootHeight ?? root;
+    if (typeof from === 'object') return rootOf(from.spork, sporks, 'configuration');
+    return (from === 'everything' ? sporks[0]?.rootHeight : undefined) ?? root;
   };
   const history = planned ? [{ from: lowestOf(planned.from), to: planned.to ?? first - 1 }] : [];
   const live = { from: last + 1, to: Math.min(head, stopHeight ?? head) };

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { readSporkTable, type SporkTable } from '../../access/index.js';
-import type { DaemonConfig } from '../../config/index.js';
+import { readHeightsToFill, type DaemonConfig } from '../../config/index.js';
 import { NAMED_BY, type NamedBlock } from '../../finality/index.js';
 import { parseIdentifier, type FinalizedBlock, type Identifier } from '../../flow/index.js';
-import { packageRoot } from '../../runtime/index.js';
+import { OperatorError, packageRoot, type ExitReason } from '../../runtime/index.js';
 import { unlessDamaged } from '../../storage/index.js';
 import type { RangeStore } from '../../storage/index.js';
 
@@ -32,6 +32,23 @@ export async function soundBlock(
 /** The sporks of a network, from the config/sporks.json that comes with the program. */
 export function readShippedSporks(network: string): Promise<SporkTable> {
   return readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
+}
+
+/** The same for a daemon. Expected errors: OperatorError `configuration` if its history is to begin at one that is not there. */
+export async function sporksOf({ backfill, network }: DaemonConfig): Promise<SporkTable> {
+  const sporks = await readShippedSporks(network);
+  const { from } = readHeightsToFill(backfill.plan ?? '') ?? {};
+  if (typeof from === 'object') rootOf(from.spork, sporks, 'configuration');
+  return sporks;
+}
+
+/** The root height of a spork of the table. Expected errors: OperatorError `exit`, which names those that are there. */
+export function rootOf(spork: string, sporks: SporkTable, exit: ExitReason): number {
+  const found = sporks.find(({ name }) => name === spork);
+  if (found !== undefined) return found.rootHeight;
+  const names = sporks.map(({ name }) => name).join(', ');
+  const has = names === '' ? '' : `, which has ${names}`;
+  throw new OperatorError(exit, `There is no spork ${spork} in config/sporks.json for this network${has}.`);
 }
 
 /** Contradictions between what the configuration knows of the chain and a stored block, which may be of another chain. */

@@ -26,8 +26,7 @@ export async function exportLines(
     path === null ? undefined : await fileOutput(path, { ...parts, resume: flags.resume, tally });
   const write = (bytes: Uint8Array): Promise<boolean> => (output ?? terminal).write(bytes);
   try {
-    const [first, last] = [tally.first(), tally.last()];
-    const file = named(path ?? '');
+    const [first, last, file] = [tally.first(), tally.last(), named(path ?? '')];
     if (first !== undefined && flags.from !== null && first.height !== flags.from)
       throw wrongUse(`${file} begins at height ${first.height}, not at --from ${flags.from}.`);
     if (last !== undefined) checkNotBeyond(file, last.height, flags.to);
@@ -36,12 +35,13 @@ export async function exportLines(
     if (last !== undefined) await checkSame(last, source);
     const from = first?.height ?? range.from;
     const said = () => inWords({ from, to: tally.last()?.height ?? from, ...tally.sums() });
-    const closing = output?.closing;
-    if (closing !== undefined && last?.height === range.to) {
-      if (closeTheSame(closing, tally.closingLine(source.chainId, from)))
-        return `${file} is complete: ${said()}.`;
-      const message = `${file} does not match its closing line: it was changed after it was written. Export it again.`;
-      throw new OperatorError('damage', message);
+    if (output?.closing !== undefined && last !== undefined) {
+      // Also before it goes on: a new closing line would vouch for the change.
+      if (!closeTheSame(output.closing, tally.closingLine(source.chainId, from))) {
+        const message = `${file} does not match its closing line: it was changed after it was written. Export it again.`;
+        throw new OperatorError('damage', message);
+      }
+      if (last.height === range.to) return `${file} is complete: ${said()}.`;
     }
     if (flags.resume) await output?.cutToWhole();
     try {

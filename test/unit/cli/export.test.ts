@@ -191,27 +191,28 @@ describe('a file that was cut', () => {
   });
 
   const lineEnd = (from: number): number => whole.indexOf('\n', from) + 1;
-  it.each<[string, () => Buffer, RegExp, 'damage'?]>([
+  it.each<[string, () => Buffer | Promise<Buffer>, RegExp, 'damage'?]>([
     ['holds other things', () => Buffer.from('a thesis\n'), /other lines than an export/],
     ['holds a few other bytes', () => Buffer.from('a note'), /other lines than an export/],
     ['lacks a block', () => Buffer.concat([whole.subarray(0, lineEnd(0)), lastBlock()]), /follows height/],
     ['lacks a transaction', () => withoutOneTransaction(), /lacks 1 lines|outside its block/],
     ['goes on after its end', () => Buffer.concat([whole, whole]), /more follows its closing line/],
     ['has a block that cannot be read', () => Buffer.from('{"kind":"block","height":1}\n'), /cannot be read/],
-    ['was changed after it was closed', () => changed(), /does not match its closing line/, 'damage'],
+    ['was changed after it was closed', () => changed(whole), /does not match its closing line/, 'damage'],
+    ['was changed since, and lacks new heights', () => older(), /does not match its closing line/, 'damage'],
   ])('is refused when it %s', async (_, bytes, message, exit) => {
-    const path = cutFile(bytes());
+    const path = cutFile(await bytes());
     expect(await run('--output', path, '--resume')).toMatchObject(refusal(exit ?? 'usage', message));
-    expect(readFileSync(path)).toEqual(bytes());
+    expect(readFileSync(path)).toEqual(await bytes());
   });
 
-  const changed = (): Buffer => Buffer.from(whole.toString().replace(/"gas_limit":"\d/, '"gas_limit":"0'));
+  const changed = (lines: Buffer | string): Buffer =>
+    Buffer.from(lines.toString().replace(/"gas_limit":"\d/, '"gas_limit":"0'));
+  const older = async () => changed((await run('--to', String(MIDDLE))).out);
   const lastBlock = (): Buffer => whole.subarray(whole.lastIndexOf('{"kind":"block"'));
 
-  function withoutOneTransaction(): Buffer {
-    const at = whole.indexOf('{"kind":"transaction"');
-    return Buffer.concat([whole.subarray(0, at), whole.subarray(lineEnd(at))]);
-  }
+  const withoutOneTransaction = (at = whole.indexOf('{"kind":"transaction"')): Buffer =>
+    Buffer.concat([whole.subarray(0, at), whole.subarray(lineEnd(at))]);
 });
 
 describe('an export from a daemon', () => {

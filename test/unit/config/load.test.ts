@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { clashOfPorts, daemonSettings, loadConfig, type Setting } from '../../../src/config/index.js';
 import { environmentOf } from '../../../src/config/settings.js';
-import { OperatorError, type ExitReason } from '../../../src/runtime/index.js';
+import { OperatorError, withoutCredentials, type ExitReason } from '../../../src/runtime/index.js';
 import { refusal, scratchDirectory } from '../../support/index.js';
 
 function file(content: unknown): string {
@@ -41,13 +41,8 @@ const refused = (message: RegExp | string, exit: ExitReason = 'configuration') =
 it('by default follows mainnet through the public node, below its rate limit', () => {
   const { config } = load();
   const accessNodes = ['grpc://access.mainnet.nodes.onflow.org:9000'];
-  const dataDir = join('data', 'mainnet');
-  expect(config).toMatchObject({
-    chainId: 'flow-mainnet',
-    accessNodes,
-    dataDir,
-    access: { ratePerSecond: 80 },
-  });
+  const chain = { chainId: 'flow-mainnet', dataDir: join('data', 'mainnet') };
+  expect(config).toMatchObject({ ...chain, accessNodes, access: { ratePerSecond: 80 } });
   expect(load({ flags: { window: ['64'] } }).config.maxProcessing).toBe(64);
   expect(load({ flags: { window: ['64'], maxProcessing: ['3'] } }).config.maxProcessing).toBe(3);
   expect(config.edi).toEqual({ enabled: true, nodes: config.accessNodes });
@@ -348,8 +343,10 @@ it.each([
 });
 
 it('gives every key a default that its own format accepts', () => {
-  for (const [key, definition] of Object.entries(daemonSettings as Record<string, Setting>))
-    expect(definition.default === null || definition.format.accepts(definition.default), key).toBe(true);
+  for (const [key, { default: unset, format }] of Object.entries<Setting>(daemonSettings)) {
+    expect(unset === null || format.accepts(unset), key).toBe(true);
+    expect(withoutCredentials(format.allowed), 'what a refusal says').toBe(format.allowed);
+  }
 });
 
 const database = { store: ['postgres://localhost/flow'] };

@@ -6,6 +6,7 @@ import type { FillOrder, ServedHeights, SharedQueue, WorkSource } from '../../..
 import { OperatorError, type Clock, type Random } from '../../../runtime/index.js';
 import { sharedRangesOf } from '../../../storage/index.js';
 import type { BackfillPlan, HeightRange, IndexStore } from '../../../storage/index.js';
+import { rootOf } from '../../lifecycle/knownBlocks.js';
 import { notUnderstood } from '../../lifecycle/openControlSocket.js';
 
 /** A change to what history is filled in. */
@@ -58,39 +59,24 @@ function heightsOf({ from, to }: HeightsToFill, known: KnownChain): HeightRange 
   const { firstHeight: first = Infinity } = known.store.meta() ?? {};
   const lowest = lowestOf(from, known);
   if (to !== undefined || lowest < first) return { from: lowest, to: to ?? first - 1 };
-  throw new OperatorError(
-    'usage',
-    `Height ${lowest} is not below the first height of the live range, ${first}: there is nothing to plan.`,
-  );
+  const message = `Height ${lowest} is not below the first height of the live range, ${first}: there is nothing to plan.`;
+  throw new OperatorError('usage', message);
 }
 
 function lowestOf(from: HeightsToFill['from'], { network, sporks, store }: KnownChain): number {
   if (typeof from === 'number') return from;
-  if (typeof from === 'object') {
-    const spork = sporks.find(({ name }) => name === from.spork);
-    if (spork !== undefined) return spork.rootHeight;
-    const names = sporks.map(({ name }) => name).join(', ');
-    const has = names === '' ? '' : `, which has ${names}`;
-    const message = `There is no spork ${from.spork} in config/sporks.json for this network${has}.`;
-    throw new OperatorError('usage', message);
-  }
+  if (typeof from === 'object') return rootOf(from.spork, sporks, 'usage');
   const recorded = store.meta()?.sporks ?? [];
   const [lowestKnown] = [...sporks, ...recorded].map(({ rootHeight }) => rootHeight).sort((a, b) => a - b);
-  const lowest =
-    from === 'root'
-      ? (network?.liveRoot() ?? recorded.at(-1)?.rootHeight)
-      : network === undefined
-        ? lowestKnown
-        : network.lowestHeight();
+  const served = network === undefined ? lowestKnown : network.lowestHeight();
+  const lowest = from === 'root' ? (network?.liveRoot() ?? recorded.at(-1)?.rootHeight) : served;
   if (lowest !== undefined) return lowest;
   const which = from === 'root' ? 'the root of the live spork' : 'the lowest height that is served';
-  if (network === undefined)
-    throw new OperatorError(
-      'usage',
-      `Only access nodes know ${which}: start the daemon and plan again, or name a height to begin the plan at.`,
-    );
-  const message = `No access node reports ${which}. Name a height to begin the plan at.`;
-  throw new OperatorError('unavailable', message);
+  const message =
+    network === undefined
+      ? `Only access nodes know ${which}: start the daemon and plan again, or name a height to begin the plan at.`
+      : `No access node reports ${which}. Name a height to begin the plan at.`;
+  throw new OperatorError(network === undefined ? 'usage' : 'unavailable', message);
 }
 
 /** Where the ranges of a store come from: the queue of the processes that share it, or the store alone. */
