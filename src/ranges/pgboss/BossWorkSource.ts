@@ -1,7 +1,7 @@
 import { backoffMs, childOf, Pause } from '../../runtime/index.js';
 import { DatabaseFault, MAX_OPEN_RANGES, overlap, RangeTakenError } from '../../storage/index.js';
 import { StorageError, within, without } from '../../storage/index.js';
-import type { BackfillPlan, HeightRange, RangeStore, Session } from '../../storage/index.js';
+import type { BackfillPlan, HeightRange, Session } from '../../storage/index.js';
 import { backfillState, bordersOf, choosePlans, FAILURES_BEFORE_DISPUTE, isDisputed } from '../plans.js';
 import { liveOf, newPlan, redriven, RETRY_BACKOFF, withPaused } from '../plans.js';
 import type { BackfillState, RangeJob, WantedPlan, WorkSource } from '../ports.js';
@@ -17,8 +17,6 @@ import type { WorkerRegistry } from './WorkerRegistry.js';
 const POLL_EVERY_MS = 1_000;
 /** How often to look for queues without a plan and plans without a queue. */
 const MAINTAIN_EVERY_MS = 10_000;
-/** A range that cannot run here or now is not offered again for this time. */
-const LATER_MS = 10_000;
 
 /** `plan`: its number. */
 interface JobRun extends RangeRun {
@@ -210,12 +208,29 @@ export class BossWorkSource implements WorkSource {
     return undefined;
   }
 
-  /** `undefined`: nothing to run, and the claim has ended. */
+  /** `undefined`: the range is done already, or has since been cut differently; heights that are still missing are cut again. */
   async #begin(plan: BackfillPlan, claim: Claim<HeightRange>): Promise<RangeJob | undefined> {
-    this.#turns.took(claim.data);
+    const { book, boss, chain } = this.#parts;
+    const { from, to } = claim.data;
+    const range = { from, to };
+    this.#turns.took(range);
     let begun: RangeJob | undefined;
     try {
-      if (await this.#isRunnable(claim)) begun = await this.#run(plan, claim);
+      // Without this read, a range that was published a moment ago would be cut again and again.
+      await book.read();
+      const known = book.open().find((each) => each.from === from && each.to === to);
+      const isCut = bordersOf(chain).some((border) => from < border && border <= to);
+      const isOver = known === undefined ? isCut : isDisputed(known);
+      const publishing = (session: Session) => claim.complete(session);
+      const store = isOver ? undefined : await book.run(range, publishing).catch(unlessTaken);
+      if (store === undefined) await boss.database.transaction(publishing);
+      else {
+        const run = { plan: plan.id, range, store, claim, controller: childOf(claim.lost) };
+        begun = this.#running.begin(run, {
+          failed: (reason) => unlessRefused(this.#failed(run, reason)),
+          over: (isGivenBack) => this.#registry.release(claim, isGivenBack),
+        });
+      }
     } catch (error) {
       // The job is lost. While the database is unreachable, the claim times out.
       if (!(error instanceof StorageError) || error instanceof DatabaseFault) throw error;
@@ -223,51 +238,6 @@ export class BossWorkSource implements WorkSource {
       if (begun === undefined) await this.#registry.release(claim);
     }
     return begun;
-  }
-
-  /** False: the range is done already, has since been cut differently, or cannot run now. */
-  async #isRunnable(claim: Claim<HeightRange>): Promise<boolean> {
-    const { book, boss, chain } = this.#parts;
-    const { from, to } = claim.data;
-    // Without this read, a range that was published a moment ago would be cut again and again.
-    await book.read();
-    const [coverage, open] = [book.coverage(), book.open()];
-    const known = open.find((each) => each.from === from && each.to === to);
-    const missing = without([{ from, to }], known === undefined ? [...coverage, ...open] : coverage);
-    const isWhole = missing.length === 1 && missing[0]?.from === from && missing[0].to === to;
-    const isCut = bordersOf(chain).some((border) => from < border && border <= to);
-    const isOver = known === undefined ? !isWhole || isCut : isDisputed(known);
-    return boss.database.transaction(async (session) => {
-      // Heights that are still missing are cut again.
-      if (isOver) {
-        await claim.complete(session);
-        return false;
-      }
-      const running = await this.#registry.running(session, claim.key.id);
-      if (isWhole && !running.some((each) => overlap(each, { from, to }))) return true;
-      await claim.fail(session, 'it is filled elsewhere', LATER_MS);
-      return false;
-    });
-  }
-
-  async #run(plan: BackfillPlan, claim: Claim<HeightRange>): Promise<RangeJob | undefined> {
-    const { book, boss } = this.#parts;
-    const { from, to } = claim.data;
-    const range = { from, to };
-    const controller = childOf(claim.lost);
-    let store: RangeStore;
-    try {
-      store = await book.run(range, (session) => claim.complete(session));
-    } catch (error) {
-      if (!(error instanceof RangeTakenError)) throw error;
-      await boss.database.transaction((session) => claim.fail(session, error.message, LATER_MS));
-      return undefined;
-    }
-    const run = { plan: plan.id, range, store, claim, controller };
-    return this.#running.begin(run, {
-      failed: (reason) => unlessRefused(this.#failed(run, reason)),
-      over: (isGivenBack) => this.#registry.release(claim, isGivenBack),
-    });
   }
 
   /** `undefined`: its plan was cancelled, or the store rewound. A disputed range has no job until it is redriven. */
@@ -293,4 +263,8 @@ export class BossWorkSource implements WorkSource {
     this.#maintainedAtMs = nowMs;
     await maintainQueues(this.#parts, this.#parts.book.plans(), this.#existing, this.#registry.known());
   }
+}
+
+function unlessTaken(error: unknown): undefined {
+  if (!(error instanceof RangeTakenError)) throw error;
 }

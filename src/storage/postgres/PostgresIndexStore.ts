@@ -117,14 +117,13 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
   /** The mark of the state that is known here. */
   #mark: StoreMark;
   #proven: BlockHead | undefined;
-  readonly #isComplete: boolean;
   #completing: ReturnType<typeof completeTables> | undefined;
   readonly #watching: Promise<undefined> | undefined;
 
   private constructor(
     options: PostgresIndexStoreOptions,
     database: PostgresDatabase,
-    loaded: Loaded & { readonly isComplete: boolean },
+    loaded: Loaded,
     dependencies: PostgresDatabaseDependencies,
   ) {
     const { accounts = true, isReadOnly = false } = options;
@@ -135,7 +134,6 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     this.#holds = proofChecker(options.chainId);
     this.#mark = { epoch: 0, live: '', rest: '', unproven: null, proven: null };
     this.#book = loaded.book;
-    this.#isComplete = loaded.isComplete;
     this.accounts = {
       ...this.accountsOf(() => {
         if (!accounts) return undefined;
@@ -166,8 +164,8 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     const startedAtMs = clock.monotonic();
     const database = new PostgresDatabase(databasePlace(options.url), dependencies, { patienceMs });
     const loaded = await database.begin(async () => {
-      const isComplete = await prepareDatabase(database, { chainId, create, isReadOnly });
-      return { ...(await database.snapshot((session) => loadStore(session))), isComplete };
+      await prepareDatabase(database, { chainId, create, isReadOnly });
+      return database.snapshot((session) => loadStore(session));
     }, options);
     try {
       const store = new PostgresIndexStore(options, database, loaded, dependencies);
@@ -211,7 +209,7 @@ export class PostgresIndexStore extends BookStore implements IndexStore, SharedS
     await this.takeBackDamage();
     this.#changes.tell();
     // A command would end too soon.
-    if (!this.#isComplete && this.#options.patienceMs === undefined)
+    if (this.#options.patienceMs === undefined)
       this.#completing ??= completeTables(this.#options.url, this.dependencies);
     return replaced.signal;
   }

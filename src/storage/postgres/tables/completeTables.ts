@@ -1,6 +1,6 @@
 import { databasePlace } from '../connection/databasePlace.js';
 import { PostgresDatabase, type PostgresDatabaseDependencies } from '../connection/PostgresDatabase.js';
-import { INDEXES, isCovered, VIEWS } from './schema.js';
+import { INDEXES } from './schema.js';
 
 /** How long to wait after another session was in the way, or the server refused. */
 const AGAIN_MS = 10_000;
@@ -17,25 +17,10 @@ const LACKS = `
   WHERE its IS NULL OR inhrelid IS NOT NULL AND NOT EXISTS (
     SELECT FROM pg_index JOIN pg_inherits ON inhrelid = indexrelid WHERE indrelid = part.inhrelid AND inhparent = its)`;
 
-/** Views as versions before 0.1.0 made them, without what servers format differently. Views that a user has changed stay. */
-const former = [...VIEWS].flatMap(([view, text]) => {
-  const before =
-    'EXISTS (SELECT FROM flow_store.coverage WHERE height >= from_height AND height <= to_height)';
-  const [start, end] = text.split(isCovered('data.height'));
-  return end === undefined ? [] : `('${view}', '${`${start}${before}`.replace(/[\s();"]|data\./g, '')}')`;
-});
-const FORMER = `
-  SELECT view FROM (VALUES ${former.join()}) AS former (view, text) JOIN pg_class ON relname = view AND relkind = 'v'
-  WHERE relnamespace = to_regnamespace('flow') AND reloptions IS NULL
-    AND text = regexp_replace(pg_get_viewdef(oid), '[[:space:]();"]|data[.]|coverage[.]|::integer', '', 'g')`;
-
-/** A condition that holds where `completeTables` would find nothing to do. */
-export const NOTHING_LACKS = `NOT EXISTS (${LACKS}) AND NOT EXISTS (${FORMER})`;
-
 /**
- * Builds what a store of an earlier version lacks, or one that was restored in part, while it is used: indexes, one partition
- * after another, and views. No other session waits for it for longer than a second. It ends once it is done or closed: the next
- * one continues from what the server is building then.
+ * Builds the indexes that a store of an earlier version lacks, or one that was restored in part, while it is used: one partition
+ * after another. No other session waits for it for longer than a second. It ends once it is done or closed: the next one
+ * continues from what the server is building then.
  */
 export function completeTables(url: string, dependencies: PostgresDatabaseDependencies) {
   const { logger } = dependencies;
@@ -49,7 +34,7 @@ export function completeTables(url: string, dependencies: PostgresDatabaseDepend
     for (;;) {
       type Lack = Readonly<{ index: string; part: string | null; isValid: boolean | null; isBusy: boolean }>;
       const [lack] = (await database.query<Lack>({ text: `${LACKS} LIMIT 1` })).rows;
-      if (lack === undefined) break;
+      if (lack === undefined) return true;
       const { index, isBusy, isValid, part } = lack;
       if (isBusy) return undefined;
       const [table, on] = INDEXES[index] ?? [];
@@ -66,9 +51,6 @@ export function completeTables(url: string, dependencies: PostgresDatabaseDepend
       }
       await briefly(`ALTER INDEX flow_store.${index} ATTACH PARTITION flow_store.${name}`);
     }
-    const { rows } = await database.query<{ view: string }>({ text: FORMER });
-    for (const { view } of rows) await briefly(`CREATE OR REPLACE VIEW flow.${view} AS ${VIEWS.get(view)}`);
-    return true;
   };
   const completing = database.watch(complete, AGAIN_MS);
   return { close: () => Promise.all([database.close(), completing]) };

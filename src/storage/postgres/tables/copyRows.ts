@@ -12,7 +12,6 @@ const HEADER_BYTES = KIND_BYTES + LENGTH_BYTES + SIGNATURE.length;
 const END = Buffer.from([0xff, 0xff, ...Buffer.from('c'), 0, 0, 0, 4]);
 const END_OF_ROWS_BYTES = 2;
 const BYTEA_OID = 17;
-const TWO_POW_32 = 0x1_0000_0000;
 const NUMERIC_BASE = 10_000n;
 const FIRST_BYTES = 16 * 1024;
 /** A longer buffer is not kept for the rows of later commits. */
@@ -34,18 +33,21 @@ export function copyRows(table: keyof typeof DATA_TABLES) {
   const columns = columnsOf(table);
   const types = columns.map(({ type }) => type);
   let bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+  /** Of its bytes: it writes a `bigint` in a fraction of the time that a buffer takes. */
+  let view = new DataView(bytes.buffer);
   let at = HEADER_BYTES;
   let count = 0;
   /** The next one of the current row. */
   let column = 0;
 
+  const resize = (length: number): void => {
+    const resized = Buffer.allocUnsafeSlow(length);
+    bytes.copy(resized, 0, 0, at);
+    [bytes, view] = [resized, new DataView(resized.buffer)];
+  };
   /** May replace the buffer. */
   const makeRoom = (length: number): void => {
-    const end = at + length;
-    if (end <= bytes.length) return;
-    const larger = Buffer.allocUnsafeSlow(Math.max(end, 2 * bytes.length));
-    bytes.copy(larger, 0, 0, at);
-    bytes = larger;
+    if (at + length > bytes.length) resize(Math.max(at + length, 2 * bytes.length));
   };
   /** Begins a field of so many bytes, or an element of an array. */
   const begin = (length: number): void => {
@@ -54,7 +56,8 @@ export function copyRows(table: keyof typeof DATA_TABLES) {
   };
   const write64 = (number: bigint): void => {
     begin(8);
-    at = bytes.writeBigUInt64BE(BigInt.asUintN(64, number), at);
+    view.setBigUint64(at, number);
+    at += 8;
   };
   const writeNumeric = (number: bigint): void => {
     const digits: number[] = [];
@@ -84,7 +87,8 @@ export function copyRows(table: keyof typeof DATA_TABLES) {
     at = bytes.writeInt32BE(1, at);
     for (const each of numbers) write64(each);
   };
-  const put = (fields: readonly Field[]): void => {
+  /** Writes further fields of the current row. */
+  const put = (...fields: readonly Field[]): void => {
     for (const field of fields) {
       const type = types[column++];
       if (typeof field === 'bigint') {
@@ -94,9 +98,7 @@ export function copyRows(table: keyof typeof DATA_TABLES) {
         if (Buffer.isBuffer(field)) writeBytes(field);
         else writeList(field);
       } else if (type === 'bigint') {
-        begin(8);
-        at = bytes.writeUInt32BE(Math.floor(field / TWO_POW_32), at);
-        at = bytes.writeUInt32BE(field % TWO_POW_32, at);
+        write64(BigInt(field));
       } else if (type === 'integer') {
         begin(4);
         at = bytes.writeInt32BE(field, at);
@@ -108,15 +110,14 @@ export function copyRows(table: keyof typeof DATA_TABLES) {
   };
 
   return {
-    /** Writes further fields of the current row. */
-    put: (...fields: readonly Field[]): void => put(fields),
+    put,
     /** Begins a row, with its first fields. */
     row: (...fields: readonly Field[]): void => {
       count += 1;
       column = 0;
       makeRoom(2);
       at = bytes.writeInt16BE(columns.length, at);
-      put(fields);
+      put(...fields);
     },
     /** The step that sends the rows; `undefined` without rows. Nothing may be written until `clear`. */
     step: (): Step | undefined => {
@@ -137,7 +138,7 @@ export function copyRows(table: keyof typeof DATA_TABLES) {
     clear: (): void => {
       at = HEADER_BYTES;
       count = 0;
-      if (bytes.length > MAX_KEPT_BYTES) bytes = Buffer.allocUnsafeSlow(FIRST_BYTES);
+      if (bytes.length > MAX_KEPT_BYTES) resize(FIRST_BYTES);
     },
   };
 }

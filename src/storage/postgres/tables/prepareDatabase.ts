@@ -6,25 +6,32 @@ import { DatabaseFault } from '../../StorageError.js';
 import type { PostgresDatabase } from '../connection/PostgresDatabase.js';
 import type { Session } from '../connection/Session.js';
 import { lockStore, storeRow } from './bookRows.js';
-import { NOTHING_LACKS } from './completeTables.js';
-import { DATA_TABLES, LATER_STATEMENTS, OLDEST_SERVER, PARTITION_HEIGHTS } from './schema.js';
-import { POSTGRES_SCHEMA_VERSION, SCHEMA_STATEMENTS, schemaMade, VIEWS } from './schema.js';
+import { DATA_TABLES, OLDEST_SERVER, PARTITION_HEIGHTS, POSTGRES_SCHEMA_VERSION } from './schema.js';
+import { SCHEMA_STATEMENTS, unless, UPKEEP_STATEMENTS } from './schema.js';
 
 /** The advisory lock that is held while tables or views are created. */
 const MAKING = 1_179_402_084;
 
 /**
- * Makes sure that the database holds the program's tables, for the chain. False: `completeTables` must follow. Expected errors:
+ * Makes sure that the database holds the program's tables, for the chain. Expected errors:
  * `StorageError` (`missing` without tables and `create`: a replica may be about to receive them); `OperatorError`: `foreign` for
  * a store of another chain, `configuration` for a newer schema, a server that is too old and a pooler without sessions.
  */
 export async function prepareDatabase(
   database: PostgresDatabase,
   { chainId, create, isReadOnly }: Readonly<{ chainId: string; create: boolean; isReadOnly: boolean }>,
-): Promise<boolean> {
+): Promise<void> {
   await database.requireSessions();
-  await checkServer(database);
-  if (!(await hasTable(database, 'store'))) {
+  const server = await storeRow<{ number: number; version: string; hasStore: boolean }>(database, {
+    text: `SELECT current_setting('server_version_num')::integer AS number, current_setting('server_version') AS version,
+      to_regclass('flow_store.store') IS NOT NULL AS "hasStore"`,
+  });
+  if (server.number < OLDEST_SERVER * 10_000)
+    throw new OperatorError(
+      'configuration',
+      `The server at ${database.place} is PostgreSQL ${server.version}, which is too old: ${OLDEST_SERVER} or newer is needed.`,
+    );
+  if (!server.hasStore) {
     if (!create)
       throw new DatabaseFault(
         'missing',
@@ -38,55 +45,15 @@ export async function prepareDatabase(
       await session.query({ text, values: [1, chainId] });
     });
   }
-  interface StoreRow {
-    readonly schemaVersion: number;
-    readonly chainId: string;
-    /** It has what a store of an earlier version lacks. */
-    readonly isCurrent: boolean;
-    /** See `completeTables`. */
-    readonly isComplete: boolean;
-    readonly isReplica: boolean;
-  }
-  const row = await storeRow<StoreRow>(database, {
-    text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId",
-      to_regclass('flow_store.evidence') IS NOT NULL AND EXISTS (
-        SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals') AS "isCurrent",
-      ${NOTHING_LACKS} AS "isComplete", pg_is_in_recovery() AS "isReplica"
+  const row = await storeRow<{ schemaVersion: number; chainId: string; isReplica: boolean }>(database, {
+    text: `SELECT schema_version AS "schemaVersion", chain_id AS "chainId", pg_is_in_recovery() AS "isReplica"
       FROM flow_store.store`,
   });
   const usable = { chainId, newestVersion: POSTGRES_SCHEMA_VERSION, holder: 'database' } as const;
   checkMeta(row, { path: database.place, ...usable });
   // A replica receives what is created on its primary server, a little later.
-  if (isReadOnly || row.isReplica) return true;
-  if (!row.isCurrent)
-    await make(database, async (session) => {
-      await session.query({ text: LATER_STATEMENTS.join(';\n') });
-    });
-  await make(database, makeViews);
-  return row.isComplete;
-}
-
-/** Creates missing views (see `completeTables` for outdated ones), and the schema of the queue, which creates its own tables. */
-async function makeViews(session: Session): Promise<void> {
-  const { rows } = await session.query<{ view: string }>({
-    text: `SELECT view FROM unnest($1::text[]) AS view WHERE NOT EXISTS (SELECT FROM pg_class
-      JOIN pg_namespace namespace ON namespace.oid = relnamespace WHERE nspname = 'flow' AND relname = view)`,
-    values: [[...VIEWS.keys()]],
-  });
-  const views = rows.map(({ view }) => `CREATE VIEW flow.${view} AS ${VIEWS.get(view) ?? ''}`);
-  await session.query({ text: [...['flow', 'flow_jobs'].map(schemaMade), ...views].join(';\n') });
-}
-
-async function checkServer(database: PostgresDatabase): Promise<void> {
-  const { rows } = await database.query<{ number: number; version: string }>({
-    text: `SELECT current_setting('server_version_num')::integer AS number, current_setting('server_version') AS version`,
-  });
-  const [server] = rows;
-  if (server === undefined || server.number >= OLDEST_SERVER * 10_000) return;
-  throw new OperatorError(
-    'configuration',
-    `The server at ${database.place} is PostgreSQL ${server.version}, which is too old: ${OLDEST_SERVER} or newer is needed.`,
-  );
+  if (isReadOnly || row.isReplica) return;
+  await make(database, (session) => session.query({ text: UPKEEP_STATEMENTS.join(';\n') }));
 }
 
 async function hasTable(session: Session, table: string): Promise<boolean> {
@@ -97,7 +64,7 @@ async function hasTable(session: Session, table: string): Promise<boolean> {
 }
 
 /** Makes what is missing, while no other process does. */
-function make(database: PostgresDatabase, work: (session: Session) => Promise<void>): Promise<void> {
+function make(database: PostgresDatabase, work: (session: Session) => Promise<unknown>) {
   return database.transaction(async (session) => {
     await session.query({ text: 'SELECT pg_advisory_xact_lock($1)', values: [MAKING] });
     await work(session);
@@ -119,27 +86,27 @@ export function partitionMaker(database: PostgresDatabase): (heights: readonly n
   return async (heights) => {
     for (const partition of new Set(heights.map((height) => Math.floor(height / PARTITION_HEIGHTS)))) {
       if (known.has(partition)) continue;
-      await database.write((session) => makePartition(session, partition));
+      await database.write(async (session) => {
+        // One process at a time creates partitions.
+        await lockStore(session);
+        await session.query({ text: partitionMade(partition) });
+      });
       known.add(partition);
     }
   };
 }
 
-async function makePartition(session: Session, partition: number): Promise<void> {
-  // One process at a time creates partitions.
-  await lockStore(session);
-  const { rows } = await session.query<{ table: string }>({
-    text: `SELECT wanted AS table FROM unnest($1::text[]) AS wanted WHERE NOT EXISTS (SELECT FROM pg_class
-      WHERE oid = to_regclass('flow_store.' || wanted || '_' || $2) AND relispartition)`,
-    values: [Object.keys(DATA_TABLES), String(partition)],
-  });
-  if (rows.length === 0) return;
+function partitionMade(partition: number): string {
   const from = partition * PARTITION_HEIGHTS;
   // Each is created alone and then attached: creating it in place would lock the whole table, and wait for all its readers.
-  const statements = rows.map(({ table }) => {
+  const statements = Object.keys(DATA_TABLES).map((table) => {
     const [whole, name] = [`flow_store.${table}`, `flow_store.${table}_${partition}`];
-    return `CREATE TABLE IF NOT EXISTS ${name} (LIKE ${whole} INCLUDING ALL);
-      ALTER TABLE ${whole} ATTACH PARTITION ${name} FOR VALUES FROM (${from}) TO (${from + PARTITION_HEIGHTS})`;
+    const attached = `EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('${name}') AND relispartition)`;
+    return unless(
+      attached,
+      `CREATE TABLE IF NOT EXISTS ${name} (LIKE ${whole} INCLUDING ALL);
+      ALTER TABLE ${whole} ATTACH PARTITION ${name} FOR VALUES FROM (${from}) TO (${from + PARTITION_HEIGHTS})`,
+    );
   });
-  await session.query({ text: statements.join(';\n') });
+  return statements.join(';\n');
 }

@@ -61,20 +61,6 @@ export const INDEXES: Readonly<Record<string, readonly [table: string, on: strin
   ],
 };
 
-/** What a store of an earlier version lacks, besides what `SCHEMA_STATEMENTS` make. */
-export const LATER_STATEMENTS: readonly string[] = [
-  // One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version need not know it.
-  'CREATE TABLE IF NOT EXISTS flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange)',
-  'INSERT INTO flow_store.unproven VALUES (1, NULL) ON CONFLICT DO NOTHING',
-  // One row: the height up to which the leader has proven the chain final; NULL while it has not.
-  'CREATE TABLE IF NOT EXISTS flow_store.proven (one smallint PRIMARY KEY CHECK (one = 1), height bigint)',
-  'INSERT INTO flow_store.proven VALUES (1, NULL) ON CONFLICT DO NOTHING',
-  // Evidence of who signs from a block on: `record` is the value of LevelDB, checksum included.
-  'CREATE TABLE IF NOT EXISTS flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)',
-  // Last: it blocks every reader of plans.
-  'ALTER TABLE flow_store.plan ADD COLUMN IF NOT EXISTS heals boolean NOT NULL DEFAULT false',
-];
-
 /**
  * All tables. Users read them through the views of the schema `flow`, which hide uncovered heights; the schema
  * `flow_store` is the program's own. Everything is plain SQL of PostgreSQL 15 without extensions, exclusion constraints,
@@ -156,8 +142,8 @@ const SEEN: Readonly<Record<string, readonly string[]>> = {
   roles: ['is_payer', 'is_proposer', 'is_authorizer'].map((is, bit) => `(roles & ${1 << bit}) <> 0 AS ${is}`),
 };
 
-/** The views of the schema `flow`. A start makes again what was dropped, or not restored with the tables. */
-export const VIEWS: ReadonlyMap<string, string> = new Map([
+/** The views of the schema `flow`. */
+const VIEWS: readonly (readonly [name: string, text: string])[] = [
   ['coverage', 'SELECT from_height, to_height FROM flow_store.coverage WHERE to_height >= from_height'],
   ['spork', 'SELECT root_height, spork_id, root_parent_id FROM flow_store.spork'],
   ['script', 'SELECT hash, body FROM flow_store.script'],
@@ -166,7 +152,36 @@ export const VIEWS: ReadonlyMap<string, string> = new Map([
     const text = `SELECT ${columns.join(', ')} FROM flow_store.${table} data WHERE ${isCovered('data.height')}`;
     return [table, text] as const;
   }),
-]);
+];
+
+/** Tables that stores of earlier versions lack. */
+const LATER_TABLES: readonly (readonly [name: string, statements: string])[] = [
+  // One row: the heights whose blocks may have no proof. NULL in a store without any proof, so an earlier version need not know it.
+  [
+    'unproven',
+    `CREATE TABLE flow_store.unproven (one smallint PRIMARY KEY CHECK (one = 1), heights int8multirange);
+    INSERT INTO flow_store.unproven VALUES (1, NULL)`,
+  ],
+  // One row: the height up to which the leader has proven the chain final; NULL while it has not.
+  [
+    'proven',
+    `CREATE TABLE flow_store.proven (one smallint PRIMARY KEY CHECK (one = 1), height bigint);
+    INSERT INTO flow_store.proven VALUES (1, NULL)`,
+  ],
+  // Evidence of who signs from a block on: `record` is the value of LevelDB, checksum included.
+  ['evidence', 'CREATE TABLE flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)'],
+];
+
+/** What every start makes where it is missing: a store of an earlier version lacks it, or it was not restored with the tables. */
+export const UPKEEP_STATEMENTS: readonly string[] = [
+  ...['flow', 'flow_jobs'].map(schemaMade),
+  ...LATER_TABLES.map(([table, statements]) => unless(existsIn('flow_store', table), statements)),
+  unless(
+    `EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'flow_store.plan'::regclass AND attname = 'heals')`,
+    'ALTER TABLE flow_store.plan ADD COLUMN heals boolean NOT NULL DEFAULT false',
+  ),
+  ...VIEWS.map(([view, text]) => unless(existsIn('flow', view), `CREATE VIEW flow.${view} AS ${text}`)),
+];
 
 /**
  * A condition that holds for covered heights. It reads the ranges once and remains a filter, so that `max(height)` takes the
@@ -178,6 +193,16 @@ export function isCovered(height: string): string {
 }
 
 /** Creates a schema unless it exists: where this user may not create it, an administrator has. */
-export function schemaMade(name: string): string {
-  return `DO $$ BEGIN IF to_regnamespace('${name}') IS NULL THEN CREATE SCHEMA ${name}; END IF; END $$`;
+function schemaMade(name: string): string {
+  return unless(`to_regnamespace('${name}') IS NOT NULL`, `CREATE SCHEMA ${name}`);
+}
+
+function existsIn(schema: string, relation: string): string {
+  const where = `relnamespace = to_regnamespace('${schema}') AND relname = '${relation}'`;
+  return `EXISTS (SELECT FROM pg_class WHERE ${where})`;
+}
+
+/** Runs statements unless a condition holds. */
+export function unless(condition: string, statements: string): string {
+  return `DO $$ BEGIN IF NOT ${condition} THEN ${statements}; END IF; END $$`;
 }
