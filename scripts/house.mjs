@@ -142,22 +142,22 @@ export function isFile(name) {
 /** The most lines that each room may have, and the tests. They only go down (check-weight.mjs). */
 export const maxLines = {
   'src/access': 5_054,
-  'src/api': 9_093,
-  'src/app': 6_751,
-  'src/cli': 4_200,
-  'src/collections': 3_256,
+  'src/api': 9_075,
+  'src/app': 6_696,
+  'src/cli': 4_180,
+  'src/collections': 3_248,
   'src/config': 1_105,
   'src/devnet': 4_905,
-  'src/finality': 2_305,
+  'src/finality': 2_295,
   'src/flow': 2_553,
   'src/jobqueue': 739,
-  'src/observability': 1_383,
+  'src/observability': 1_355,
   'src/proof': 2_173,
-  'src/ranges': 2_032,
+  'src/ranges': 1_996,
   'src/runtime': 1_136,
-  'src/storage': 10_813,
+  'src/storage': 10_700,
   'src/main.ts': 252,
-  test: 59_886,
+  test: 59_875,
 };
 
 const packageHomes = {

@@ -1,8 +1,7 @@
 import { collectionIdOf, encodeBlock, encodeTransaction, sha3, toIdentifier } from '../../src/flow/index.js';
 import { transactionId, verifyCollection, ZERO_ID } from '../../src/flow/index.js';
 import type { Identifier, TransactionSignature, VerifiedCollection } from '../../src/flow/index.js';
-import type { BlockEntry } from '../../src/storage/index.js';
-import type { CommitBatch } from '../../src/storage/port/RangeStore.js';
+import type { BlockEntry, CommitBatch } from '../../src/storage/index.js';
 
 /** A transaction in canonical wire form; the same seed gives the same one. */
 export function makeTransaction(seed: string, scriptBytes = 40): Uint8Array {

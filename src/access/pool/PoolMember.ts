@@ -124,19 +124,17 @@ export function anchorOf(member: PoolMember): number | undefined {
 
 /** Takes what a handshake has found. A node gets no history back: one that begins lower than before is another. */
 export function identify(member: PoolMember, identity: NodeIdentity): void {
-  const { lowestHeight: lowest, sporkRootHeight: root } = identity;
-  const before = member.sharedFrom ?? member.identity?.lowestHeight;
+  const { lowestHeight: lowest = Infinity, sporkRootHeight: root } = identity;
+  const before = member.sharedFrom ?? member.identity?.lowestHeight ?? 0;
   const isSame = root !== undefined && root === member.identity?.sporkRootHeight && !member.roles.peer;
-  if (!isSame || lowest === undefined || before === undefined) member.sharedFrom = undefined;
-  else if (lowest < before) member.sharedFrom = lowest;
+  if (!isSame || lowest < before) member.sharedFrom = isSame ? lowest : undefined;
   member.identity = identity;
   member.refusedBelow = 0;
 }
 
 function lowestOf({ identity, refusedBelow, sharedFrom }: PoolMember): number | undefined {
-  if (sharedFrom !== undefined) return sharedFrom;
   const reported = identity?.lowestHeight;
-  return refusedBelow > (reported ?? 0) ? refusedBelow : reported;
+  return sharedFrom ?? (refusedBelow > (reported ?? 0) ? refusedBelow : reported);
 }
 
 /** What is known about one node, as `/status` has it. */

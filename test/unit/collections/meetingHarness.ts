@@ -5,8 +5,7 @@ import type { ReceivedCollection } from '../../../src/collections/ports.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';
 import type { Clock, Timer } from '../../../src/runtime/index.js';
-import type { BlockEntry, SporkRecord, StoreMeta } from '../../../src/storage/index.js';
-import type { CommitBatch } from '../../../src/storage/port/RangeStore.js';
+import type { BlockEntry, CommitBatch, SporkRecord, StoreMeta } from '../../../src/storage/index.js';
 import { applyCommit } from '../../../src/storage/records/book/applyCommit.js';
 import { MemoryIndexStore, counted, windowOf } from '../../support/index.js';
 
