@@ -54,8 +54,7 @@ const encrypted = async () => {
 
 it.each(['require', 'verify-ca', 'verify-full'])('behind TLS is refused otherwise (%s)', async (mode) => {
   const { named } = await encrypted();
-  const refused = opening(`${named}?sslmode=${mode}`);
-  await expect(refused).rejects.toMatchObject(fault('permission', /certificate/));
+  await expect(opening(`${named}?sslmode=${mode}`)).rejects.toMatchObject(fault('permission', /certificate/));
 });
 
 it('behind TLS is used where its certificate is confirmed, for the host as well unless that is not to be checked', async () => {
@@ -83,27 +82,28 @@ it.each([
   await expect(opening(`${through}?${tls}&${files}`)).rejects.toMatchObject(fault('permission', advice));
 });
 
-it('that waits for a standby that is not there says so, and goes on without it', async () => {
+it('that waits for a standby that is not there says so, lets no command wait for ever, and goes on without it', async () => {
   const { store, url } = await postgres.filled(10);
-  const awaitStandby = async (change: string) => {
-    await asAdmin(url, `ALTER SYSTEM ${change}`);
-    await asAdmin(url, 'SELECT pg_reload_conf()');
-  };
+  const awaitStandby = (change: string) =>
+    asAdmin(url, `ALTER SYSTEM ${change}`).then(() => asAdmin(url, 'SELECT pg_reload_conf()'));
   await awaitStandby("SET synchronous_standby_names TO 'nobody'");
   atEnd(() => awaitStandby('RESET synchronous_standby_names'));
   await vi.waitFor(async () => expect(await shown(url, 'synchronous_standby_names')).toBe('nobody'), 10_000);
   const written = store.commit(batchOf(plainChain(10, 1)[0]!));
-  const named = /not answered for.*: it waits for a standby \(synchronous_standby_names is nobody\)/;
+  const named =
+    /not answered for.*: it waits for a standby \(synchronous_standby_names is nobody\)\)\. Bring/;
   await until(() => named.test(store.trouble() ?? ''));
-  // What waits for a lock of that one waits for the standby.
   const { PostgresDatabase, databasePlace } = await loadPostgres();
-  const other = await postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts())));
-  const locked = other.write((session) =>
-    session.query({ text: 'UPDATE flow_store.store SET commits = commits' }),
-  );
-  await until(() => /lock timeout: it waits for a standby/.test(other.trouble() ?? ''));
+  const updating = async (set: string, how = {}) => {
+    const its = await postgres.later(Promise.resolve(new PostgresDatabase(databasePlace(url), parts(), how)));
+    return { its, done: its.write((session) => session.query({ text: `UPDATE flow_store.${set}` })) };
+  };
+  const command = (await updating('proven SET height = height', { patienceMs: 0 })).done;
+  await expect(command).rejects.toMatchObject(fault('unavailable', named));
+  const { its, done } = await updating('store SET commits = commits');
+  await until(() => /lock timeout: it waits for a standby.*Bring that/.test(its.trouble() ?? ''));
   await awaitStandby('RESET synchronous_standby_names');
-  await Promise.all([written, locked]);
+  await Promise.all([written, done]);
   await until(() => store.trouble() === undefined);
 });
 

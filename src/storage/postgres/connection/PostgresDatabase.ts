@@ -1,11 +1,11 @@
 import type { QueryResult, QueryResultRow } from 'pg';
-import { AbortError, childOf, doublingMs, OperatorError, places, sleep } from '../../../runtime/index.js';
-import type { Clock, Pause } from '../../../runtime/index.js';
+import { AbortError, childOf, doublingMs, every, OperatorError, places } from '../../../runtime/index.js';
+import { sleep, type Clock, type Pause } from '../../../runtime/index.js';
 import type { Logger } from '../../../observability/index.js';
 import { DatabaseFault, StorageError } from '../../StorageError.js';
 import { connections, type Connections } from './connections.js';
 import { applicationName, type DatabasePlace } from './databasePlace.js';
-import { saidByServer } from './faultOf.js';
+import { faultOf, saidByServer } from './faultOf.js';
 import type { Rows, Session, Statement, Step, WriteSession } from './Session.js';
 
 /** A read that takes longer fails. */
@@ -25,10 +25,7 @@ export const MOMENT_MS = 1_000;
 const ENDED = /^(?:25P0[34]|57P0[125])$/;
 
 const BEGIN: Step = { name: 'begin', text: 'BEGIN' };
-const BEGIN_SNAPSHOT: Step = {
-  name: 'begin_snapshot',
-  text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
-};
+const SNAPSHOT: Step = { name: 'snapshot', text: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY' };
 
 const END_WAITING = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
   WHERE datname = current_database() AND usename = session_user AND application_name = ANY ($1)
@@ -98,8 +95,7 @@ export class PostgresDatabase implements Session {
 
   /** Why the database does not serve requests; `undefined`: it does, as far as is known. */
   trouble(): string | undefined {
-    const silence = this.#reads.silence() ?? this.#writes.silence();
-    return this.#trouble?.message ?? (silence && `Cannot reach the store at ${this.place} (${silence}).`);
+    return (this.#trouble ?? this.#late())?.message;
   }
 
   /** A read, on a separate connection. Expected errors: `StorageError`. */
@@ -109,7 +105,7 @@ export class PostgresDatabase implements Session {
 
   /** Several reads of one snapshot. Expected errors: `StorageError`; those of `action`. */
   snapshot<T>(action: (session: Session) => Promise<T>): Promise<T> {
-    return inTransaction(this.#reads, BEGIN_SNAPSHOT, action);
+    return inTransaction(this.#reads, SNAPSHOT, action);
   }
 
   /** Atomic, and durable on return. Expected errors: `StorageError`; those of `action`. */
@@ -172,7 +168,7 @@ export class PostgresDatabase implements Session {
       for (let attempt = 0; ; attempt += 1) {
         const delayMs = doublingMs(RETRY, attempt);
         try {
-          const result = await action();
+          const result = await this.#unlessHeldUp(action(), lastMs, caller);
           (owner ?? this).#recovered(caller);
           return result;
         } catch (error) {
@@ -277,6 +273,26 @@ export class PostgresDatabase implements Session {
   async close(): Promise<void> {
     this.giveUp();
     await Promise.all([this.#reads.end(), this.#writes.end()]);
+  }
+
+  /** Names what a statement waits for, such as a standby, and gives up where that is not over in time. */
+  #unlessHeldUp<T>(work: Promise<T>, lastMs: number, caller: symbol): Promise<T> {
+    if (lastMs === Infinity) return work;
+    return new Promise((resolve, reject) => {
+      const looking = every(this.#clock, MOMENT_MS, () => {
+        const late = this.#late();
+        if (late === undefined || !/it waits for/.test(late.message)) return;
+        this.#notice(late, caller);
+        if (this.#clock.monotonic() > lastMs) reject(late);
+      });
+      void work.then(resolve, reject).finally(() => looking.cancel());
+    });
+  }
+
+  #late(): DatabaseFault | undefined {
+    const words = this.#reads.silence() ?? this.#writes.silence();
+    const fault = words && faultOf(new Error(words), 'reach the store', this.place);
+    return fault instanceof DatabaseFault ? fault : undefined;
   }
 
   #notice(error: StorageError, caller: symbol): void {

@@ -2,6 +2,11 @@ import pg from 'pg';
 import { OperatorError } from '../../../runtime/index.js';
 import { causesOf, DatabaseFault, StorageError, type StorageErrorKind } from '../../StorageError.js';
 
+const HELD_UP: typeof ADVICE = [
+  [/for a standby/, 'Bring that standby back, or take it out of synchronous_standby_names.'],
+  [/for a lock|^55P03/, 'Let the process that holds the lock finish, or end it (pg_terminate_backend).'],
+];
+
 /** What to do about some answers. Only advice: any error that a server reports is the server's, and is waited for. */
 const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageErrorKind])[] = [
   [
@@ -11,7 +16,6 @@ const ADVICE: readonly (readonly [said: RegExp, advice: string, kind?: StorageEr
   ],
   [/^25006/, 'It takes no writes now: is it a replica, or did its host make it read-only?'],
   [/^26000|^42P05/, 'A pooler seems to give sessions of this program to other clients: see docs/poolers.md.'],
-  [/^55P03/, 'Let the process that holds the lock finish, or end it (pg_terminate_backend).'],
   [/^40001.*recovery/, 'This replica cancels long reads: set hot_standby_feedback = on there.'],
   [
     /^42501/,
@@ -127,7 +131,7 @@ export function faultOf(error: unknown, doing: string, place: string): unknown {
 }
 
 function adviceFor(table: typeof ADVICE, what: string): (typeof ADVICE)[number] {
-  const found = table.find(([pattern]) => pattern.test(what));
+  const found = [...HELD_UP, ...table].find(([pattern]) => pattern.test(what));
   if (found === undefined) throw new Error('the last pattern matches everything');
   return found;
 }
