@@ -92,12 +92,12 @@ export function responseWriter(hold: HoldBytes) {
 }
 
 /**
- * The bytes that `Range` asks for; sets `Content-Range`. `undefined`: all, as for several ranges, or in other units. Expected
- * errors: ApiError (416, there are none).
+ * The bytes that `Range` asks for; sets `Content-Range`. `undefined`: all, as for several ranges, in other units, or from a byte
+ * to one before it. Expected errors: ApiError (416, there are none).
  */
 function partOf(text: string, range: string | undefined, reply: FastifyReply): Buffer | undefined {
-  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(range ?? '') ?? [];
-  if (first + last === '') return undefined;
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/i.exec(range ?? '') ?? [];
+  if (first + last === '' || (last !== '' && Number(last) < Number(first))) return undefined;
   const all = Buffer.from(text);
   const from = first === '' ? Math.max(0, all.length - Number(last)) : Number(first);
   const to = first === '' || last === '' ? all.length : Number(last) + 1;

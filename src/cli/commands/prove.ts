@@ -28,7 +28,11 @@ export const prove: Run<typeof proveFlags> = async (invocation, terminal) => {
   const verdict = checkDocument(document, undefined, await verifierFor(document));
   // A store knows no proven height: the newest certificates in it may not be those of the consensus nodes.
   if (!verdict.ok) {
-    const message = `No certificate that is stored proves it: ${verdict.reason}. Name in --to a block whose ID the reader trusts, or try again when there are more blocks; "verify" checks the store.`;
+    const next =
+      loaded.config.network === 'devnet'
+        ? 'a devnet signs few blocks of its history (devnet --certificates-every)'
+        : '"verify" checks the store';
+    const message = `No certificate that is stored proves it: ${verdict.reason}. Name in --to a block whose ID the reader trusts, or try again when there are more blocks; ${next}.`;
     throw new OperatorError('not_found', message);
   }
   if (output === null) terminal.out(document);
