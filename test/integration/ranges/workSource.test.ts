@@ -438,6 +438,14 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     expect(await coverageOf(one)).toEqual([range(110, 135)]);
   },
 
+  'begin nothing while the live range is empty, and end no job after another': async (newWorld) => {
+    const { process, world } = await planned(newWorld, range(150, 159));
+    await world.rewind(179);
+    expect(await isIdle(process)).toBe(true);
+    const jobs = await world.sql(`SELECT FROM flow_jobs.job WHERE name LIKE 'plan-%'`);
+    expect(jobs.length, 'of the turn in which this process hears of it').toBeLessThan(2);
+  },
+
   'wait for the database where that is away, and say what they have done where its answer is lost': async (
     newWorld,
   ) => {
