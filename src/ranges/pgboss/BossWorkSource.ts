@@ -166,11 +166,10 @@ export class BossWorkSource implements WorkSource {
   /** The next range; `undefined`: there is none now, or the signal has aborted. Expected errors: `StorageError`. */
   async #takeNext(signal: AbortSignal): Promise<RangeJob | undefined> {
     const { book } = this.#parts;
-    if (!this.#registry.isWorker) return undefined;
     const queues = new Set(this.#existing.map(({ name }) => name));
     const ours = book.plans().filter(({ id, isPaused }) => !isPaused && queues.has(queueOf(id, this.#parts)));
     // Below an empty live range, as after a rewind, nothing can begin: jobs would be cut and ended without pause.
-    while (!signal.aborted && liveOf(book.coverage()) !== undefined) {
+    while (this.#registry.isWorker && !signal.aborted && liveOf(book.coverage()) !== undefined) {
       const claim = await this.#registry.take((session) => this.#find(session, ours));
       const plan = ours.find(({ id }) => queueOf(id, this.#parts) === claim?.key.queue);
       if (claim === undefined || plan === undefined) return undefined;
