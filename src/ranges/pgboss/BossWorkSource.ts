@@ -17,6 +17,8 @@ import type { WorkerRegistry } from './WorkerRegistry.js';
 const POLL_EVERY_MS = 1_000;
 /** How often to look for queues without a plan and plans without a queue. */
 const MAINTAIN_EVERY_MS = 10_000;
+/** A range that a living worker fills is not offered again for this time. */
+const LATER_MS = 10_000;
 
 /** `plan`: its number. */
 interface JobRun extends RangeRun {
@@ -208,7 +210,10 @@ export class BossWorkSource implements WorkSource {
     return undefined;
   }
 
-  /** `undefined`: the range is done already, or has since been cut differently; heights that are still missing are cut again. */
+  /**
+   * `undefined`: the range is done already, was cut differently, or is filled by another worker for another plan. Heights that
+   * are still missing are cut again.
+   */
   async #begin(plan: BackfillPlan, claim: Claim<HeightRange>): Promise<RangeJob | undefined> {
     const { book, boss, chain } = this.#parts;
     const { from, to } = claim.data;
@@ -218,6 +223,12 @@ export class BossWorkSource implements WorkSource {
     try {
       // Without this read, a range that was published a moment ago would be cut again and again.
       await book.read();
+      const running = await this.#registry.running(boss.database, claim.key.id);
+      // Beginning it would take its fence from that worker.
+      if (running.some((each) => overlap(each, range))) {
+        await boss.database.transaction((session) => claim.fail(session, 'it is filled elsewhere', LATER_MS));
+        return undefined;
+      }
       const known = book.open().find((each) => each.from === from && each.to === to);
       const isCut = bordersOf(chain).some((border) => from < border && border <= to);
       const isOver = known === undefined ? isCut : isDisputed(known);

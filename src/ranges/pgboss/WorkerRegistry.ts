@@ -156,10 +156,10 @@ export class WorkerRegistry implements Leadership {
     await unlessRefused(end);
   }
 
-  /** The ranges that are being filled, here or elsewhere. */
-  async running(session: Session): Promise<readonly HeightRange[]> {
+  /** The ranges that are being filled, here or elsewhere, but for that of the job `besides`. */
+  async running(session: Session, besides?: string): Promise<readonly HeightRange[]> {
     const living = (await readRows(session)).filter(({ isAlive }) => isAlive);
-    return living.flatMap(({ held }) => held).flatMap(heightsOf);
+    return living.flatMap(({ held }) => held.filter(({ id }) => id !== besides)).flatMap(heightsOf);
   }
 
   /** The job of the leader goes to another process after six seconds of silence; pg-boss gives it away after ten. */

@@ -445,6 +445,19 @@ const shared: Readonly<Record<string, (newWorld: () => Promise<SharedWorld>) => 
     expect(await countIn(world.url, `flow_jobs.job WHERE name LIKE 'plan-%'`)).toBeLessThan(2);
   },
 
+  'leave a range to the one that fills it, where another plan has a job for it': async (newWorld) => {
+    const { process: one, world } = await planned(newWorld, range(140, 159));
+    const given = await next(one);
+    given.signal.addEventListener('abort', () => void given.release());
+    await one.source.pause(1);
+    await one.source.plan({ ...range(130, 149), order: 'newest' });
+    const job = await next(one);
+    await one.source.resume(1);
+    const other = await next(await world.begin());
+    expect([job, other].map((each) => each.range.from)).toEqual([140, 150]);
+    await fill(job);
+  },
+
   'wait for the database where that is away, and say what they have done where its answer is lost': async (
     newWorld,
   ) => {
