@@ -283,7 +283,9 @@ export class PostgresDatabase implements Session {
         const late = this.#late();
         if (late === undefined || !/it waits for/.test(late.message)) return;
         this.#notice(late, caller);
-        if (this.#clock.monotonic() > lastMs) reject(late);
+        if (this.#clock.monotonic() <= lastMs) return;
+        looking.cancel();
+        reject(late);
       });
       void work.then(resolve, reject).finally(() => looking.cancel());
     });
