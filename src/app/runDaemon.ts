@@ -133,7 +133,7 @@ export async function runDaemon(
   return 'done';
 }
 
-/** Reads certificates, tokens and the metadata for nodes as a start does. Expected errors: those of `openSecretFiles` and `sporksOf`. */
+/** Reads what a start reads of secrets and sporks. Expected errors: those of `openSecretFiles` and `sporksOf`. */
 export async function checkSecretFiles(config: DaemonConfig): Promise<void> {
   const sporks = await sporksOf(config);
   const metrics = createMetrics({ version: programVersion, node: process.version });

@@ -1,8 +1,7 @@
 import type { Identifier } from '../../src/flow/index.js';
-import { joined } from '../../src/storage/index.js';
+import { joined, type CommitBatch, type StoreMeta, type WholeBlock } from '../../src/storage/index.js';
 import type { BlockEntry, BlockHead, CommitteeEvidence, HeightRange } from '../../src/storage/index.js';
 import type { IndexStore, ItemKind, Place, StoredBlock, StoredItem } from '../../src/storage/index.js';
-import type { CommitBatch, StoreMeta, WholeBlock } from '../../src/storage/index.js';
 import type { AccountIndex } from '../../src/storage/port/AccountIndex.js';
 import type { RangeBook } from '../../src/storage/port/RangeBook.js';
 import { everyTransactionOf } from './accountChain.js';

@@ -34,7 +34,7 @@ export function readShippedSporks(network: string): Promise<SporkTable> {
   return readSporkTable(join(packageRoot, 'config', 'sporks.json'), network);
 }
 
-/** The same for a daemon. Expected errors: OperatorError `configuration` if its history is to begin at one that is not there. */
+/** The same for a daemon. Expected errors: OperatorError `configuration` if its history begins at no spork of the table. */
 export async function sporksOf({ backfill, network }: DaemonConfig): Promise<SporkTable> {
   const sporks = await readShippedSporks(network);
   const { from } = readHeightsToFill(backfill.plan ?? '') ?? {};

@@ -4,8 +4,7 @@ import { expect, it } from 'vitest';
 import { encodeTransaction, sha3, type Transaction } from '../../../src/flow/index.js';
 import { packageRoot } from '../../../src/runtime/index.js';
 import { asAdmin, batchOf, countIn, makeChain, makeCollection, plainChain } from '../../support/index.js';
-import { rowsOf } from '../../support/index.js';
-import { transactionWith, usePostgres } from '../../support/index.js';
+import { rowsOf, transactionWith, usePostgres } from '../../support/index.js';
 
 const pageAt = (name: string): string => readFileSync(join(packageRoot, 'docs', name), 'utf8');
 const queriesOf = (text: string): string[] =>

@@ -1,6 +1,5 @@
 import { BlockCollectionIndexer, heightExplainer, JobProcessor } from '../../../src/collections/index.js';
-import { MissingCollectionQueue } from '../../../src/collections/index.js';
-import type { Source } from '../../../src/collections/index.js';
+import { MissingCollectionQueue, type Source } from '../../../src/collections/index.js';
 import type { ReceivedCollection } from '../../../src/collections/ports.js';
 import type { FinalizedBlock, Identifier, VerifiedCollection } from '../../../src/flow/index.js';
 import { createMetrics, silentLogger } from '../../../src/observability/index.js';

@@ -172,7 +172,7 @@ const LATER_TABLES: readonly (readonly [name: string, statements: string])[] = [
   ['evidence', 'CREATE TABLE flow_store.evidence (height bigint PRIMARY KEY, record bytea NOT NULL)'],
 ];
 
-/** What every start makes where it is missing: a store of an earlier version lacks it, or it was not restored with the tables. */
+/** What every start makes where it is missing, as in a store of an earlier version or one that was restored in part. */
 export const UPKEEP_STATEMENTS: readonly string[] = [
   ...['flow', 'flow_jobs'].map(schemaMade),
   ...LATER_TABLES.map(([table, statements]) => unless(existsIn('flow_store', table), statements)),
